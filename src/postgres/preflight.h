@@ -31,6 +31,11 @@ struct StartPlan {
   std::uint32_t timeline = 0;
   Plugin plugin = Plugin::pgoutput;
   std::string plugin_reason;  ///< Why this one, for the log.
+  /// The plugin to plan again with, by `judge(fallback_plugin)`, when creating the slot fails as
+  /// `is_plugin_unavailable` says: whether a server has wal2json cannot be asked beforehand.
+  std::optional<Plugin> fallback_plugin;
+  /// As the server has it; nothing where the setting is absent or our role may not see it.
+  std::optional<std::string> output_plugin_libraries;
 
   /// Statements for the control connection, in order, before the slot (publication first: a slot
   /// made earlier cannot see it). Empty if everything is there.
@@ -39,7 +44,7 @@ struct StartPlan {
   bool create_slot = false;
   bool slot_active = false;  ///< Held by another process: wait as standby.
   int slot_active_pid = 0;
-  Lsn confirmed_flush_lsn;   ///< Of the existing slot.
+  Lsn confirmed_flush_lsn;  ///< Of the existing slot.
 
   /// Options for START_REPLICATION's parenthesis, names and raw values, in order.
   std::vector<std::pair<std::string, std::string>> plugin_options;
@@ -58,15 +63,17 @@ class Preflight {
   Preflight(const SourceConfig& source, const OutboxConfig& outbox, const RouteConfig& route);
   ~Preflight();
 
-  /// The next statement to run; nothing when all facts are in. Each is one read-only SELECT or SHOW.
+  /// The next statement to run; nothing when all facts are in. Each is one read-only SELECT or
+  /// SHOW.
   std::optional<std::string> next_statement();
 
   /// The rows of the statement last given out.
   void take(const QueryResult& rows);
 
   /// Errors: configuration or fatal, distinct per cause; transient for what heals by itself
-  /// (slots or senders used up, server in recovery that will be promoted).
-  Result<StartPlan> judge() const;
+  /// (senders used up, a temporary slot of that name, a server in recovery that will be promoted).
+  /// `instead` overrides what `automatic` would choose for a new slot (StartPlan::fallback_plugin).
+  Result<StartPlan> judge(std::optional<Plugin> instead = std::nullopt) const;
 
  private:
   struct Facts;
@@ -75,6 +82,9 @@ class Preflight {
   OutboxConfig outbox_;
   RouteConfig route_;
 };
+
+/// Does this error of CREATE_REPLICATION_SLOT say that the server lacks or refuses the plugin?
+bool is_plugin_unavailable(const std::string& sqlstate, const std::string& message, Plugin plugin);
 
 /// START_REPLICATION SLOT … LOGICAL … (…), everything quoted.
 std::string start_replication_sql(const std::string& slot, Lsn from, const StartPlan& plan);
@@ -87,7 +97,7 @@ std::string create_slot_sql(const std::string& slot, const StartPlan& plan, bool
 bool counts_as_synchronous(const std::string& synchronous_standby_names,
                            const std::string& application_name);
 
-/// The application_name our walsender uses: "outrider_<slot>".
+/// The application_name our walsender uses: "outrider_<slot>", cut to what the server keeps.
 std::string walsender_application_name(const std::string& slot);
 
 /// Explain an error of CREATE_REPLICATION_SLOT or START_REPLICATION that only the server can know:

@@ -75,6 +75,8 @@ struct ColumnValue {
 /// The stream runs; everything up to here is already confirmed at the server.
 struct StreamStart {
   Lsn confirmed_flush_lsn;
+  /// What the server waits for a sign of life from us; zero: for ever.
+  std::chrono::milliseconds wal_sender_timeout{0};
 };
 
 struct Begin {

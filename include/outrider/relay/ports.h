@@ -150,8 +150,6 @@ class RelayObserver {
   virtual void on_row_refused(const OutboxEvent& event, Lsn commit_lsn, const Error& error) = 0;
   /// Every record of one PostgreSQL transaction is acknowledged.
   virtual void on_transaction_acked(WallTime commit_time, std::uint64_t records, Now now) = 0;
-  /// One record was handed to the sink.
-  virtual void on_record_produced(const MappedRow& row) = 0;
   /// The pipeline ends because of this.
   virtual void on_stop_reason(const Error& error) = 0;
 };

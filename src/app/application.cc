@@ -1,0 +1,154 @@
+#include "app/application.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "app/version.h"
+
+namespace outrider {
+
+Result<std::unique_ptr<Application>> Application::create(const Config& config,
+                                                         const RunRequest& request, Log& log,
+                                                         const Clock& clock) {
+  std::unique_ptr<Application> app(new Application(log, clock));
+  OUTRIDER_TRY(app->loop_, EventLoop::create());
+  // HTTP first: /readyz gives its reason before the first connection is made.
+  if (!config.http.listen.empty()) {
+    OUTRIDER_TRY(app->http_, HttpEndpoint::create(*app->loop_, config.http.listen));
+    app->add_routes();
+  }
+  for (const PipelineConfig& pipeline : config.pipelines) {
+    OUTRIDER_TRY(auto made, Pipeline::create(*app->loop_, log, clock, pipeline,
+                                             request.dry_run ? stdout : nullptr));
+    app->metrics_.add(*made);
+    app->pipelines_.push_back(std::move(made));
+  }
+  log.write(LogLevel::info, "outrider starts",
+            {{"version", kVersion}, {"pipelines", config.pipelines.size()},
+             {"http", app->http_ ? std::to_string(app->http_->port()) : "off"},
+             {"delivery", request.dry_run ? "dry run, nothing is confirmed" : "at least once"}});
+  return app;
+}
+
+Application::~Application() = default;
+
+void Application::add_routes() {
+  http_->add_route("/metrics", [this](const HttpRequest&) {
+    return HttpResponse{200, std::string(kMetricsContentType), registry_.text()};
+  });
+  // Served by the loop itself: an answer is the proof that the loop turns. Outages do not change it.
+  http_->add_route("/livez", [](const HttpRequest&) {
+    return HttpResponse{200, "text/plain; charset=utf-8", "ok\n"};
+  });
+  http_->add_route("/readyz", [this](const HttpRequest&) {
+    bool ready = true;
+    std::string body;
+    for (const auto& pipeline : pipelines_) {
+      Pipeline::Readiness readiness = pipeline->readiness();
+      ready = ready && readiness.ready;
+      body += pipeline->name() + ": " + (readiness.ready ? "ready: " : "not ready: ") +
+              readiness.reason + "\n";
+    }
+    return HttpResponse{ready ? 200 : 503, "text/plain; charset=utf-8", body};
+  });
+}
+
+bool Application::all_stopped() const {
+  return std::all_of(pipelines_.begin(), pipelines_.end(), [](const auto& pipeline) {
+    return pipeline->relay().phase() == Phase::stopped;
+  });
+}
+
+bool Application::handle_signals(Now now) {
+  EventLoop::Signals signals = loop_->take_signals();
+  if (signals.reload > 0) {
+    log_.write(LogLevel::info, "SIGHUP: nothing is reloaded yet; secrets are read again at every "
+                               "connect, everything else needs a restart");
+  }
+  if (signals.stop == 0) {
+    return true;
+  }
+  stop_signals_ += signals.stop;
+  if (stop_signals_ > 1) {
+    log_.write(LogLevel::warn, "second signal: ending at once, duplicates are possible");
+    return false;
+  }
+  log_.write(LogLevel::info,
+             "stopping: reading to the end of the transaction, waiting for acknowledgements; a "
+             "second signal ends at once");
+  for (const auto& pipeline : pipelines_) {
+    pipeline->relay().request_stop(now);
+  }
+  return true;
+}
+
+std::optional<MonoTime> Application::next_deadline(Now now) const {
+  std::optional<MonoTime> earliest;
+  auto consider = [&earliest](std::optional<MonoTime> time) {
+    if (time && (!earliest || *time < *earliest)) {
+      earliest = time;
+    }
+  };
+  for (const auto& pipeline : pipelines_) {
+    consider(pipeline->relay().deadline(now));
+  }
+  if (http_) {
+    consider(http_->deadline());
+  }
+  return earliest;
+}
+
+ExitCode Application::run() {
+  Now now = clock_.now();
+  bool errors_told = false;
+  while (!all_stopped()) {
+    loop_->wait(next_deadline(now));
+    now = clock_.now();
+    if (!handle_signals(now)) {
+      return kExitUnconfirmed;
+    }
+    for (const auto& pipeline : pipelines_) {
+      pipeline->turn(now);
+      // One pipeline that has to stop takes the process with it: half a relay is not healthy, and
+      // the supervisor sees exit codes, not pipelines.
+      if (pipeline->relay().stop_error() && !errors_told) {
+        errors_told = true;
+        for (const auto& other : pipelines_) {
+          other->relay().request_stop(now);
+        }
+      }
+    }
+    if (http_) {
+      http_->drive(now);
+    }
+    const Now after = clock_.now();
+    metrics_.observe_turn(std::chrono::duration<double>(after.mono - now.mono).count());
+    now = after;
+  }
+  return verdict();
+}
+
+ExitCode Application::verdict() const {
+  ExitCode code = kExitOk;
+  for (const auto& pipeline : pipelines_) {
+    const Relay& relay = pipeline->relay();
+    if (relay.stop_error()) {
+      return exit_code_of(relay.stop_error()->kind);
+    }
+    if (!relay.confirmed_all()) {
+      code = kExitUnconfirmed;
+    }
+    log_.write(relay.confirmed_all() ? LogLevel::info : LogLevel::warn,
+               relay.confirmed_all() ? "stopped, everything confirmed"
+                                     : "stopped before everything was confirmed: nothing is lost, "
+                                       "duplicates are possible after the next start",
+               {{"pipeline", pipeline->name()}, {"slot", pipeline->config().source.slot},
+                {"confirmed_lsn", relay.confirmed_lsn()},
+                {"in_flight", relay.tracker().in_flight_records()},
+                {"published", relay.counters().acknowledged}});
+  }
+  return code;
+}
+
+}  // namespace outrider

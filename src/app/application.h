@@ -1,0 +1,56 @@
+// Application: the process of `outrider run`. Builds the pipelines, turns the loop, ends with a code.
+//
+// Reads top-down as the block diagram of docs/ARCHITECTURE.md. A turn's order is fixed: signals,
+// then each pipeline (Kafka's reports free space, then changes are pulled, then status), then HTTP.
+// Thread: it is the loop thread. A second SIGTERM or SIGINT ends at once.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "app/exit_code.h"
+#include "app/pipeline.h"
+#include "app/pipeline_metrics.h"
+#include "outrider/config/config.h"
+#include "outrider/loop/event_loop.h"
+#include "outrider/observe/http_endpoint.h"
+#include "outrider/observe/log.h"
+#include "outrider/observe/metrics.h"
+
+namespace outrider {
+
+struct RunRequest {
+  bool dry_run = false;
+};
+
+class Application {
+ public:
+  static Result<std::unique_ptr<Application>> create(const Config& config,
+                                                     const RunRequest& request, Log& log,
+                                                     const Clock& clock);
+  ~Application();
+
+  /// Until every pipeline has stopped or a second signal comes.
+  ExitCode run();
+
+ private:
+  Application(Log& log, const Clock& clock) : log_(log), clock_(clock), metrics_(registry_, clock) {}
+
+  void add_routes();
+  bool all_stopped() const;
+  bool handle_signals(Now now);
+  std::optional<MonoTime> next_deadline(Now now) const;
+  ExitCode verdict() const;
+
+  Log& log_;
+  const Clock& clock_;
+  MetricsRegistry registry_;
+  PipelineMetrics metrics_;
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<HttpEndpoint> http_;
+  std::vector<std::unique_ptr<Pipeline>> pipelines_;
+  std::uint32_t stop_signals_ = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,108 @@
+#include "app/pipeline.h"
+
+#include <random>
+#include <utility>
+
+#include "app/ndjson_sink.h"
+#include "outrider/config/secrets.h"
+
+namespace outrider {
+namespace {
+
+using std::chrono::milliseconds;
+
+Result<ProducerSettings> producer_settings(const PipelineConfig& config) {
+  ProducerSettings settings;
+  OUTRIDER_TRY(settings.bootstrap_servers, resolve_secret(config.kafka.bootstrap_servers));
+  for (const auto& [name, value] : config.kafka.properties) {
+    OUTRIDER_TRY(settings.properties[name], resolve_secret(value));
+  }
+  settings.topics = config.kafka.topics;
+  settings.in_flight_records_max = config.limits.in_flight_records_max;
+  settings.in_flight_bytes_max = config.limits.in_flight_bytes_max;
+  return settings;
+}
+
+RelayOptions relay_options(const PipelineConfig& config, bool dry_run) {
+  RelayOptions options;
+  options.in_flight_records_max = static_cast<std::uint64_t>(config.limits.in_flight_records_max);
+  options.in_flight_bytes_max = static_cast<std::uint64_t>(config.limits.in_flight_bytes_max);
+  options.status_interval = milliseconds(config.source.status_interval_ms);
+  options.confirm_interval = milliseconds(config.source.confirm_interval_ms);
+  options.reconnect_first = milliseconds(config.source.reconnect_first_ms);
+  options.reconnect_max = milliseconds(config.source.reconnect_max_ms);
+  options.shutdown_timeout = milliseconds(config.limits.shutdown_timeout_ms);
+  options.sink_losses_max = static_cast<std::uint32_t>(config.kafka.fatal_errors_max);
+  options.random_seed = std::random_device{}();
+  options.confirm = !dry_run;
+  return options;
+}
+
+Result<std::unique_ptr<EventSink>> make_sink(EventLoop& loop, const PipelineConfig& config,
+                                             RelayLog& observer, std::FILE* dry_run_out) {
+  if (dry_run_out != nullptr) {
+    return std::make_unique<NdjsonSink>(dry_run_out);
+  }
+  OUTRIDER_TRY(ProducerSettings settings, producer_settings(config));
+  OUTRIDER_TRY(std::unique_ptr<EventSink> sink,
+               KafkaProducerSink::create(loop, std::move(settings),
+                                         [&observer](LogLevel level, std::string_view line) {
+                                           observer.note(level, line, {});
+                                         }));
+  return sink;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Pipeline>> Pipeline::create(EventLoop& loop, Log& log, const Clock& clock,
+                                                   const PipelineConfig& config,
+                                                   std::FILE* dry_run_out) {
+  std::unique_ptr<Pipeline> pipeline(new Pipeline(config));
+  pipeline->observer_ = std::make_unique<RelayLog>(log, config.name, config.source.slot, clock);
+  RelayLog& observer = *pipeline->observer_;
+  OUTRIDER_TRY(pipeline->mapper_, make_record_mapper(config.outbox, config.route));
+  OUTRIDER_TRY(pipeline->source_,
+               WalSource::create(
+                   loop, config.source, config.outbox, config.route,
+                   [dsn = config.source.dsn] { return resolve_conninfo(dsn); },
+                   [&observer](const SourceNote& note) {
+                     observer.note(note.level, note.message, note.fields);
+                   }));
+  OUTRIDER_TRY(pipeline->sink_, make_sink(loop, config, observer, dry_run_out));
+  pipeline->relay_ =
+      std::make_unique<Relay>(relay_options(config, dry_run_out != nullptr), *pipeline->source_,
+                              *pipeline->sink_, *pipeline->mapper_, observer);
+  return pipeline;
+}
+
+Pipeline::Readiness Pipeline::readiness() const {
+  const Phase phase = relay_->phase();
+  const std::string doing = to_string(phase);
+  if (relay_->stop_error()) {
+    return {false, "stopped: " + describe(*relay_->stop_error())};
+  }
+  if (phase == Phase::draining || phase == Phase::finishing || phase == Phase::stopped) {
+    return {false, doing + ": asked to stop"};
+  }
+  if (!sink_->healthy()) {
+    return {false, doing + ": kafka: " + sink_->trouble()};
+  }
+  if (source_->state() == SourceState::waiting) {
+    return {true, "standby: the slot is held by another process"};
+  }
+  if (phase == Phase::streaming || phase == Phase::paused) {
+    return {true, doing};
+  }
+  const std::string& trouble = observer_->source_trouble();
+  return {false, doing + ": database: " + (trouble.empty() ? "connecting" : trouble)};
+}
+
+Result<> check_pipeline(const PipelineConfig& config) {
+  OUTRIDER_TRY(make_record_mapper(config.outbox, config.route));
+  OUTRIDER_TRY(resolve_conninfo(config.source.dsn));
+  OUTRIDER_TRY(ProducerSettings settings, producer_settings(config));
+  OUTRIDER_TRY(check_producer_settings(settings));
+  return {};
+}
+
+}  // namespace outrider

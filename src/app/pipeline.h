@@ -1,0 +1,62 @@
+// Pipeline: one source, one mapper, one sink and the core between them, wired from configuration.
+//
+// Owns all four and the observer. Thread: loop. Outlives: loop, log and metrics registry must
+// outlive it. Errors: create() for what is wrong before any connection is made; later ones end in
+// relay().stop_error().
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/relay_log.h"
+#include "kafka/producer.h"
+#include "outrider/config/config.h"
+#include "outrider/loop/event_loop.h"
+#include "outrider/observe/log.h"
+#include "outrider/relay/relay.h"
+#include "outrider/route/record_mapper.h"
+#include "postgres/wal_source.h"
+
+namespace outrider {
+
+class Pipeline {
+ public:
+  /// `dry_run_out` set: records are printed there, Kafka is not touched, nothing is confirmed.
+  static Result<std::unique_ptr<Pipeline>> create(EventLoop& loop, Log& log, const Clock& clock,
+                                                  const PipelineConfig& config,
+                                                  std::FILE* dry_run_out);
+
+  void turn(Now now) { relay_->turn(now); }
+
+  struct Readiness {
+    bool ready = false;
+    std::string reason;  ///< Never empty: what it is doing, or why it is not ready.
+  };
+  Readiness readiness() const;
+
+  const std::string& name() const { return config_.name; }
+  const PipelineConfig& config() const { return config_; }
+  Relay& relay() { return *relay_; }
+  const Relay& relay() const { return *relay_; }
+  const WalSource& source() const { return *source_; }
+  const EventSink& sink() const { return *sink_; }
+  RelayLog& observer() { return *observer_; }
+
+ private:
+  explicit Pipeline(PipelineConfig config) : config_(std::move(config)) {}
+
+  PipelineConfig config_;
+  std::unique_ptr<RelayLog> observer_;
+  std::unique_ptr<WalSource> source_;
+  std::unique_ptr<EventSink> sink_;
+  std::unique_ptr<RecordMapper> mapper_;
+  std::unique_ptr<Relay> relay_;
+};
+
+/// What can be checked of a pipeline without a connection: patterns, table names, client
+/// properties, secrets. The same checks as create().
+Result<> check_pipeline(const PipelineConfig& config);
+
+}  // namespace outrider

@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "config/layers.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::size_t kSlotBytesMax = 63;
+constexpr int kPortMax = 65'535;
+
+bool is_lower_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+bool is_pipeline_name(std::string_view name) {
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return is_lower_or_digit(c) || c == '_' || c == '-'; });
+}
+
+// ReplicationSlotValidateName in PostgreSQL; NAMEDATALEN is 64.
+bool is_slot_name(std::string_view name) {
+  return !name.empty() && name.size() <= kSlotBytesMax &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return is_lower_or_digit(c) || c == '_'; });
+}
+
+bool is_listen_address(std::string_view text) {
+  std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size()) {
+    return false;
+  }
+  std::string_view host = text.substr(0, colon);
+  bool bracketed = host.starts_with('[') && host.ends_with(']') && host.size() > 2;
+  if (!bracketed && host.find_first_of(":[] ") != std::string_view::npos) {
+    return false;
+  }
+  std::string_view port = text.substr(colon + 1);
+  int number = -1;
+  auto [end, failed] = std::from_chars(port.data(), port.data() + port.size(), number);
+  return failed == std::errc{} && end == port.data() + port.size() && number >= 0 &&
+         number <= kPortMax;
+}
+
+class Validator {
+ public:
+  Validator(const std::string& source, LoadedConfig& loaded, Problems& problems)
+      : source_(source), loaded_(loaded), problems_(problems) {}
+
+  void run() {
+    const std::string& listen = loaded_.config.http.listen;
+    if (!listen.empty() && !is_listen_address(listen)) {
+      problem("http.listen", "found \"" + listen +
+                                 "\"; allowed: host:port or [ipv6]:port with a port up to 65535, "
+                                 "or an empty text for no HTTP");
+    }
+    if (loaded_.config.pipelines.empty() && !problems_.has("pipelines")) {
+      problems_.add(source_, "pipelines",
+                    "no pipeline is defined; write at least one, with name, source.dsn and "
+                    "kafka.bootstrap_servers");
+    }
+    for (std::size_t i = 0; i < loaded_.config.pipelines.size(); ++i) {
+      at_ = "pipelines[" + std::to_string(i) + "]";
+      pipeline(i, loaded_.config.pipelines[i]);
+    }
+  }
+
+ private:
+  // Where the value was written, or else where its pipeline begins.
+  std::string place_of(const std::string& path) const {
+    if (auto found = loaded_.origins.find(path); found != loaded_.origins.end()) {
+      return found->second.place();
+    }
+    auto found = loaded_.origins.find(at_);
+    return found == loaded_.origins.end() ? source_ : found->second.place();
+  }
+
+  void problem(const std::string& path, const std::string& what) {
+    if (!problems_.has(path)) {
+      problems_.add(place_of(path), path, what);
+    }
+  }
+
+  bool is_written(const std::string& path) const { return loaded_.origins.count(path) > 0; }
+
+  void pipeline(std::size_t index, PipelineConfig& config) {
+    if (!problems_.has(at_)) {
+      required_values(index, config);
+    }
+    names(config);
+    exclusions(index, config);
+    ordered_pair(".source.confirm_interval_ms", config.source.confirm_interval_ms,
+                 ".source.status_interval_ms", config.source.status_interval_ms);
+    ordered_pair(".source.reconnect_first_ms", config.source.reconnect_first_ms,
+                 ".source.reconnect_max_ms", config.source.reconnect_max_ms);
+    if (config.kafka.topics.replication_factor == 0) {
+      problem(at_ + ".kafka.topics.replication_factor",
+              "found \"0\"; allowed: -1 for the broker's default, or at least 1");
+    }
+  }
+
+  void required_values(std::size_t index, PipelineConfig& config) {
+    for (const Option& option : options()) {
+      if (!option.rule.required || !option.in_pipeline()) {
+        continue;
+      }
+      Field field = option.field({&loaded_.config, &config, nullptr});
+      auto* text = std::get_if<std::string*>(&field);
+      auto* secret = std::get_if<SecretText*>(&field);
+      if ((text != nullptr && (*text)->empty()) || (secret != nullptr && (*secret)->empty())) {
+        problem(option.concrete_path(index), "is required and has no default");
+      }
+    }
+  }
+
+  void names(const PipelineConfig& config) {
+    if (!is_pipeline_name(config.name)) {
+      problem(at_ + ".name", "found \"" + config.name + "\"; allowed: a-z, 0-9, _ and -");
+    }
+    const std::string& slot = config.source.slot;
+    if (!is_slot_name(slot)) {
+      problem(at_ + ".source.slot", "found \"" + slot +
+                                        "\"; allowed in the name of a replication slot: 1 to 63 of "
+                                        "a-z, 0-9 and _");
+    }
+    unique(names_, config.name, ".name", "the name of");
+    unique(slots_, slot, ".source.slot", "the slot of");
+  }
+
+  void unique(std::map<std::string, std::string>& seen, const std::string& value,
+              const std::string& key, const std::string& whose) {
+    if (value.empty()) {
+      return;
+    }
+    auto [first, is_new] = seen.emplace(value, at_);
+    if (!is_new) {
+      problem(at_ + key, "\"" + value + "\" is already " + whose + " " + first->second +
+                             "; each pipeline needs its own");
+    }
+  }
+
+  void exclusions(std::size_t index, PipelineConfig& config) {
+    for (const Option& option : options()) {
+      if (option.rule.excluded_by.empty() || !is_written(option.concrete_path(index))) {
+        continue;
+      }
+      const Option* other = find_option(option.rule.excluded_by);
+      Field field = other->field({&loaded_.config, &config, nullptr});
+      if (!(*std::get_if<std::string*>(&field))->empty()) {
+        problem(option.concrete_path(index),
+                "has no effect beside " + std::string(other->key()) + " (" +
+                    loaded_.origin_of(other->concrete_path(index)).place() +
+                    "); remove one of the two");
+      }
+    }
+  }
+
+  void ordered_pair(const std::string& low, std::int64_t low_value, const std::string& high,
+                    std::int64_t high_value) {
+    if (low_value <= high_value || problems_.has(at_ + high)) {
+      return;
+    }
+    // Told at the one that was written; both written: at the lower one.
+    const std::string& told = is_written(at_ + low) ? low : high;
+    problem(at_ + told, low.substr(1) + " (" + std::to_string(low_value) +
+                            ") must not be more than " + high.substr(1) + " (" +
+                            std::to_string(high_value) + ")");
+  }
+
+  const std::string& source_;
+  LoadedConfig& loaded_;
+  Problems& problems_;
+  std::string at_;
+  std::map<std::string, std::string> names_;
+  std::map<std::string, std::string> slots_;
+};
+
+}  // namespace
+
+void validate(const std::string& source, LoadedConfig& loaded, Problems& problems) {
+  Validator(source, loaded, problems).run();
+}
+
+}  // namespace outrider

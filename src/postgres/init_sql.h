@@ -1,0 +1,39 @@
+// The statements that prepare a database for the relay: what `outrider init` prints or applies.
+//
+// Each statement stands alone and can be run twice. The order matters: role, table, publication,
+// slot (a slot decodes with the publication as it was when the WAL was written). The slot comes
+// last and in a transaction of its own: the server refuses to make one in a transaction that has
+// written. Pure; errors are `configuration` (a table name that cannot be read). Runs as a superuser
+// or as the owner of the database with CREATEROLE and REPLICATION.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "outrider/base/result.h"
+#include "outrider/config/config.h"
+#include "postgres/preflight.h"
+
+namespace outrider {
+
+struct InitOptions {
+  std::string database = {};            ///< For GRANT CONNECT; empty: leave the grant out.
+  std::string role = "outrider_relay";  ///< Empty: no role.
+  Plugin plugin = Plugin::pgoutput;     ///< For the slot, where source.plugin is automatic.
+  bool create_tables = true;            ///< Outbox tables that are missing, in the default layout.
+  bool create_slot = true;
+};
+
+struct InitStatement {
+  std::string purpose;  ///< One line, for the comment or the progress report.
+  std::string sql;      ///< Without the final semicolon.
+  bool alone = false;   ///< Not inside a transaction with others.
+};
+
+Result<std::vector<InitStatement>> init_statements(const PipelineConfig& pipeline,
+                                                   const InitOptions& options);
+
+/// All of them as a psql script.
+Result<std::string> init_sql(const PipelineConfig& pipeline, const InitOptions& options);
+
+}  // namespace outrider

@@ -1,0 +1,203 @@
+#include "postgres/stream_watch.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "postgres/preflight.h"
+#include "postgres/sql_text.h"
+
+namespace outrider {
+namespace {
+
+/// A question takes the server a millisecond; one that takes this long is lost.
+constexpr std::chrono::seconds kAnswerTimeout{10};
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+}  // namespace
+
+// The idle walsender's waits (manual, "Wait Events"): in its main loop, for WAL to decode, for the
+// client to take what was written.
+WalsenderActivity activity_of(bool exists, const std::string& wait_event) {
+  if (!exists) {
+    return WalsenderActivity::gone;
+  }
+  std::string event = lower(wait_event);
+  return event == "walsendermain" || event == "walsenderwaitforwal" || event == "walsenderwritedata"
+             ? WalsenderActivity::waiting
+             : WalsenderActivity::working;
+}
+
+Error synchronous_error(const std::string& application_name, const std::string& setting) {
+  return Error{ErrorKind::configuration,
+               "\"synchronous_standby_names\" (" + setting + ") counts the relay \"" +
+                   application_name + "\" as a synchronous standby: commits would wait for it",
+               "name the real standbys in synchronous_standby_names instead of a pattern that "
+               "matches \"" +
+                   application_name + "\", reload the server and start the relay again",
+               ""};
+}
+
+StreamWatch::StreamWatch(Connection& control, const SourceConfig& source, const NoteSink& note)
+    : control_(control), source_(source), note_(note) {}
+
+void StreamWatch::begin(int walsender_pid, std::string application_name, Now now) {
+  end();
+  walsender_pid_ = walsender_pid;
+  application_name_ = std::move(application_name);
+  next_ask_ = now.mono;
+  next_open_ = now.mono;
+}
+
+void StreamWatch::end() {
+  asking_ = Asking::nothing;
+  lookup_.reset();
+  lookup_rows_.reset();
+  activity_ = WalsenderActivity::unknown;
+  asked_at_ = answered_question_at_ = MonoTime{};
+  gone_answers_ = 0;
+  shutdown_suspected_ = down_noted_ = fresh_connection_ = false;
+}
+
+Result<> StreamWatch::drive(Now now) {
+  if (control_.state() == Connection::State::closed) {
+    if (now.mono < next_open_) {
+      return {};
+    }
+    next_open_ = now.mono + std::chrono::milliseconds(source_.watch_interval_ms);
+    ++reconnects_;
+    if (Result<> opened = control_.open(now); !opened) {
+      return on_control_lost(opened.error(), now);
+    }
+  }
+  bool was_idle = control_.state() == Connection::State::idle;
+  if (Result<> driven = control_.drive(now); !driven) {
+    return on_control_lost(driven.error(), now);
+  }
+  if (control_.state() != Connection::State::idle) {
+    return {};
+  }
+  if (std::optional<Answer> answer = control_.take_answer()) {
+    OUTRIDER_TRY(on_answer(std::move(*answer)));
+  }
+  if (!was_idle && down_noted_) {
+    down_noted_ = false;
+    note_(SourceNote{LogLevel::info, "control connection is back", {}});
+  }
+  return ask(now);
+}
+
+// A lost control connection says nothing about the stream, unless the server goes down: then it
+// waits for the walsender, which waits for our confirmation, and only leaving lets it finish.
+Result<> StreamWatch::on_control_lost(const Error& error, Now now) {
+  asking_ = Asking::nothing;
+  fresh_connection_ = true;
+  if (error.code == "57P03" || shutdown_suspected_) {
+    return fail(ErrorKind::transient, "the server is shutting down: " + error.message, error.hint,
+                error.code);
+  }
+  if (error.code == "57P01" || error.code == "57P02") {
+    // An administrator, or the server's end: the next connect tells.
+    shutdown_suspected_ = true;
+    next_open_ = now.mono;
+    next_ask_ = now.mono;
+  }
+  if (!down_noted_) {
+    down_noted_ = true;
+    note_(SourceNote{LogLevel::warn,
+                     "control connection lost, the stream goes on",
+                     {{"error", describe(error)}}});
+  }
+  return {};
+}
+
+Result<> StreamWatch::on_answer(Answer answer) {
+  Asking asked = std::exchange(asking_, Asking::nothing);
+  shutdown_suspected_ = false;
+  if (answer.error) {
+    return fail(classify_server_error("cannot ask the catalogue", *answer.error));
+  }
+  if (asked == Asking::lookup) {
+    lookup_.reset();
+    lookup_rows_ = std::move(answer.rows);
+    return {};
+  }
+  return asked == Asking::state ? on_state(answer.rows) : Result<>();
+}
+
+Result<> StreamWatch::on_state(const QueryResult& rows) {
+  answered_question_at_ = asked_at_;
+  if (rows.rows.empty()) {
+    return {};
+  }
+  std::string sync_state = rows.text(0, "sync_state");
+  std::string names = rows.text(0, "names");
+  if ((!sync_state.empty() && sync_state != "async") ||
+      counts_as_synchronous(names, application_name_)) {
+    return fail(synchronous_error(application_name_, names));
+  }
+  activity_ = activity_of(rows.text(0, "exists") == "t", rows.text(0, "wait_event"));
+  bool fresh = std::exchange(fresh_connection_, false);
+  gone_answers_ = activity_ == WalsenderActivity::gone ? gone_answers_ + 1 : 0;
+  if (gone_answers_ >= 2 || (gone_answers_ == 1 && fresh)) {
+    return fail(ErrorKind::transient, "the walsender is gone from the server");
+  }
+  return {};
+}
+
+std::string StreamWatch::state_sql() const {
+  std::string pid = std::to_string(walsender_pid_);
+  return "SELECT (SELECT sync_state FROM pg_catalog.pg_stat_replication WHERE pid = " + pid +
+         " LIMIT 1) AS sync_state, "
+         "pg_catalog.current_setting('synchronous_standby_names') AS names, "
+         "EXISTS (SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = " +
+         pid +
+         ") AS exists, "
+         "(SELECT wait_event FROM pg_catalog.pg_stat_activity WHERE pid = " +
+         pid + " LIMIT 1) AS wait_event";
+}
+
+Result<> StreamWatch::ask(Now now) {
+  std::string sql;
+  if (lookup_) {
+    asking_ = Asking::lookup;
+    sql = *lookup_;
+  } else if (now.mono >= next_ask_) {
+    asking_ = Asking::state;
+    asked_at_ = now.mono;
+    next_ask_ = now.mono + std::chrono::milliseconds(source_.watch_interval_ms);
+    sql = state_sql();
+  } else {
+    return {};
+  }
+  if (Result<> sent = control_.send(sql, now, kAnswerTimeout); !sent) {
+    return on_control_lost(sent.error(), now);
+  }
+  return {};
+}
+
+std::optional<QueryResult> StreamWatch::take_lookup() {
+  return std::exchange(lookup_rows_, std::nullopt);
+}
+
+WalsenderActivity StreamWatch::activity_since(MonoTime asked) const {
+  return answered_question_at_ >= asked ? activity_ : WalsenderActivity::unknown;
+}
+
+std::optional<MonoTime> StreamWatch::deadline() const {
+  switch (control_.state()) {
+    case Connection::State::closed:
+      return next_open_;
+    case Connection::State::idle:
+      return next_ask_;
+    default:
+      return control_.deadline();
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,159 @@
+// WalSource: a replication slot as the relay's ChangeSource.
+//
+// Opens a control connection, runs the preflight on it, waits as a standby while another relay
+// holds the slot, creates what it was told to create, opens the walsender's connection and streams.
+// The control connection stays open beside the stream (StreamWatch). Owns both connections, the
+// decoder and the partition map; the last two live as long as the source, across connections.
+// Outlived by the loop. Thread: loop; nothing blocks. Errors that end a connection close the
+// source; a server error that comes back at the same place kSameErrorMax times is `fatal`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "outrider/config/config.h"
+#include "outrider/decode/decoder.h"
+#include "outrider/loop/event_loop.h"
+#include "outrider/relay/ports.h"
+#include "postgres/connection.h"
+#include "postgres/notes.h"
+#include "postgres/partition_map.h"
+#include "postgres/preflight.h"
+#include "postgres/replication_protocol.h"
+#include "postgres/replication_stream.h"
+#include "postgres/silence_judge.h"
+#include "postgres/stream_watch.h"
+
+namespace outrider {
+
+class WalSource final : public ChangeSource {
+ public:
+  static constexpr int kSameErrorMax = 5;
+
+  /// Errors: `configuration` for a former partition that is no table name.
+  static Result<std::unique_ptr<WalSource>> create(EventLoop& loop, const SourceConfig& source,
+                                                   const OutboxConfig& outbox,
+                                                   const RouteConfig& route, DsnProvider dsn,
+                                                   NoteSink note);
+
+  void open(std::optional<Lsn> resume_from, Now now) override;
+  Result<> drive(Now now) override;
+  Result<bool> next(Change& change, Now now) override;
+  void set_reading(bool on) override;
+  Result<> send_status(const StandbyStatus& status, Now now) override;
+  void finish() override;
+  void close() override;
+  SourceState state() const override;
+  bool has_buffered() const override;
+  std::optional<MonoTime> deadline() const override;
+
+  /// What the last successful preflight found; for logs, metrics and the witness.
+  const StartPlan& plan() const { return plan_; }
+  int walsender_pid() const { return walsender_pid_; }
+  std::uint64_t opens() const { return opens_; }  ///< Less one: reconnects of the stream.
+  std::uint64_t control_reconnects() const { return watch_.reconnects(); }
+  bool slot_created() const { return slot_created_; }  ///< By this process.
+
+ private:
+  enum class Step : std::uint8_t {
+    closed,
+    control_connecting,
+    preflight,
+    preparing,
+    waiting,
+    stream_connecting,
+    arming,
+    creating_slot,
+    rechecking,
+    starting,
+    streaming,
+    finishing,
+  };
+
+  WalSource(EventLoop& loop, const SourceConfig& source, const OutboxConfig& outbox,
+            const RouteConfig& route, const DsnProvider& dsn, NoteSink note,
+            PartitionMap partitions);
+
+  // wal_source_open.cc: from closed to streaming. Each step says whether it moved on.
+  Result<> drive_opening(Now now);
+  Result<bool> advance(Now now);
+  Result<bool> on_control_connected(Now now);
+  Result<bool> on_preflight(Now now);
+  Result<bool> on_judged(Now now);
+  Result<bool> on_preparing(Now now);
+  Result<bool> on_waiting(Now now);
+  Result<bool> begin_preflight(Now now);
+  Result<bool> send_statement(Now now);
+  Result<bool> on_stream_connected(Now now);
+  Result<bool> on_armed(Now now);
+  Result<bool> on_creating_slot(Now now);
+  Result<> watch_slot_creation(Now now);
+  Result<bool> begin_recheck(Now now);
+  Result<bool> on_rechecked(Now now);
+  Result<bool> on_started(Now now);
+  Result<> choose_decoder();
+  void wait_for_slot(Now now, const std::string& holder_pid);
+  Error replication_error(const ServerError& error) const;
+
+  // wal_source.cc: the stream.
+  Result<> drive_streaming(Now now);
+  Result<> judge_silence(Now now);
+  Result<bool> pull_change(Change& change, Now now);
+  Result<bool> on_message(std::span<char> message, Change& change, Now now);
+  bool on_keepalive(const PrimaryKeepalive& keepalive, Change& change, Now now);
+  tl::unexpected<Error> close_with(Error error);
+  Result<bool> on_change(Change& change);
+  Result<bool> on_lookup(Change& change);
+  void apply_reading();
+  Error judge_repeated(Error error);
+  void note(LogLevel level, std::string message,
+            std::vector<std::pair<std::string, std::string>> fields = {}) const;
+
+  SourceConfig source_;
+  OutboxConfig outbox_;
+  RouteConfig route_;
+  NoteSink note_;
+  Connection control_;
+  ReplicationStream stream_;
+  StreamWatch watch_;
+  PartitionMap partitions_;
+  SilenceJudge silence_;
+
+  Step step_ = Step::closed;
+  std::optional<Lsn> resume_from_;
+  std::unique_ptr<Preflight> preflight_;
+  StartPlan plan_;
+  std::size_t statement_ = 0;
+  std::string application_name_;
+
+  // Waiting for the slot, or for its creation.
+  MonoTime next_poll_{};
+  MonoTime next_note_{};
+  bool recheck_sent_ = false;
+  bool slot_created_ = false;
+
+  // The stream.
+  std::unique_ptr<Decoder> decoder_;
+  Plugin decoder_plugin_ = Plugin::pgoutput;
+  Lsn started_from_;
+  bool start_pending_ = false;
+  bool reading_ = true;
+  int walsender_pid_ = 0;
+  Lsn transaction_;  ///< Commit position of the transaction being received, for errors.
+  std::optional<Insert> held_;  ///< Waits for the catalogue's answer.
+  std::optional<Keepalive> deferred_reply_;
+  MonoTime reply_allowed_{};
+  StandbyStatus last_status_;
+  Lsn told_flushed_lsn_;  ///< Highest ever, over all connections.
+  std::uint64_t opens_ = 0;
+
+  // Judging an error that comes again and again.
+  Lsn furthest_;
+  Lsn error_at_;
+  std::string error_code_;
+  int same_errors_ = 0;
+};
+
+}  // namespace outrider

@@ -1,0 +1,559 @@
+#include "outrider/relay/relay.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "outrider/base/check.h"
+
+namespace outrider {
+namespace {
+
+constexpr std::chrono::minutes kSinkLossWindow{1};
+/// librdkafka's message, header list and queue entry beside the content (measured, ADR 0004).
+constexpr std::uint64_t kRecordOverheadBytes = 400;
+constexpr int kStatusesPerServerTimeout = 3;
+constexpr const char* kProtocolHint =
+    "this is a fault of the output plugin or of the relay; report it";
+
+bool may_follow(Phase from, Phase to) {
+  switch (from) {
+    case Phase::starting:
+      return to == Phase::streaming || to == Phase::backing_off || to == Phase::draining ||
+             to == Phase::stopped;
+    case Phase::streaming:
+      return to == Phase::paused || to == Phase::backing_off || to == Phase::draining ||
+             to == Phase::stopped;
+    case Phase::paused:
+      return to == Phase::streaming || to == Phase::backing_off || to == Phase::draining ||
+             to == Phase::stopped;
+    case Phase::backing_off:
+      return to == Phase::starting || to == Phase::draining || to == Phase::stopped;
+    case Phase::draining:
+      return to == Phase::finishing || to == Phase::stopped;
+    case Phase::finishing:
+      return to == Phase::stopped;
+    case Phase::stopped:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+const char* to_string(Phase phase) {
+  switch (phase) {
+    case Phase::starting:
+      return "starting";
+    case Phase::streaming:
+      return "streaming";
+    case Phase::paused:
+      return "paused";
+    case Phase::backing_off:
+      return "backing_off";
+    case Phase::draining:
+      return "draining";
+    case Phase::finishing:
+      return "finishing";
+    case Phase::stopped:
+      return "stopped";
+  }
+  return "unknown";
+}
+
+std::uint32_t in_flight_size(const KafkaRecord& record) {
+  std::uint64_t size = kRecordOverheadBytes + record.key.value_or("").size() +
+                       record.value.value_or("").size();
+  for (const RecordHeader& header : record.headers) {
+    size += header.name.size() + header.value.value_or("").size();
+  }
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(size, std::numeric_limits<std::uint32_t>::max()));
+}
+
+Relay::Relay(const RelayOptions& options, ChangeSource& source, EventSink& sink,
+             RecordMapper& mapper, RelayObserver& observer)
+    : options_(options),
+      source_(source),
+      sink_(sink),
+      mapper_(mapper),
+      observer_(observer),
+      gate_(options.in_flight_records_max, options.in_flight_bytes_max),
+      backoff_(options.reconnect_first, options.reconnect_max, options.random_seed),
+      status_interval_(options.status_interval) {}
+
+void Relay::turn(Now now) {
+  if (phase_ == Phase::stopped) {
+    return;
+  }
+  if (!opened_) {
+    opened_ = true;
+    source_.open(std::nullopt, now);
+  }
+  drive_sink(now);
+  serve_reports(now);
+  drive_source(now);
+  pull_changes(now);
+  advance_stop(now);
+  send_status_if_due(now);
+  update_reading();
+}
+
+void Relay::request_stop(Now now) {
+  if (!stop_deadline_ && phase_ != Phase::stopped) {
+    stop_deadline_ = now.mono + options_.shutdown_timeout;
+    advance_stop(now);
+  }
+}
+
+void Relay::enter(Phase phase) {
+  if (phase == phase_) {
+    return;
+  }
+  OUTRIDER_CHECK(may_follow(phase_, phase), "phases follow the edges of the state picture");
+  Phase from = std::exchange(phase_, phase);
+  if (phase == Phase::paused) {
+    ++counters_.pauses;
+  }
+  observer_.on_phase(from, phase);
+}
+
+void Relay::stop_with(Error error, Now now) {
+  if (!stop_error_) {
+    observer_.on_stop_reason(error);
+    stop_error_ = std::move(error);
+  }
+  if (!stop_deadline_) {
+    stop_deadline_ = now.mono + options_.shutdown_timeout;
+  }
+  held_ = false;
+}
+
+// ---- losing one side -------------------------------------------------------------------------
+
+void Relay::lose_source(Error error, Now now) {
+  held_ = false;
+  link_up_ = false;
+  tracker_.link_lost();
+  source_.close();
+  if (error.kind != ErrorKind::transient) {
+    stop_with(std::move(error), now);
+    enter(Phase::stopped);
+    return;
+  }
+  ++counters_.source_losses;
+  auto delay = backoff_.next();
+  retry_at_ = now.mono + delay;
+  observer_.on_source_lost(error, delay);
+  if (phase_ == Phase::finishing) {
+    // Whether the server has the last status is unknown; a restart may repeat what it lacks.
+    enter(Phase::stopped);
+  } else if (phase_ != Phase::draining) {
+    enter(Phase::backing_off);
+  }
+}
+
+void Relay::lose_sink(Error error, Now now) {
+  ++counters_.sink_restarts;
+  sink_losses_.push_back(now.mono);
+  while (now.mono - sink_losses_.front() > kSinkLossWindow) {
+    sink_losses_.pop_front();
+  }
+  if (sink_losses_.size() > options_.sink_losses_max) {
+    error.kind = ErrorKind::fatal;
+    error.message = "the producer was lost " + std::to_string(sink_losses_.size()) +
+                    " times within a minute, last: " + error.message;
+    drain_ = false;
+    stop_with(std::move(error), now);
+    return;
+  }
+  held_ = false;
+  sink_.restart(now);
+  tracker_.rewind();
+  observer_.on_sink_restart(error, tracker_.flushed_lsn());
+  if (stopping()) {
+    drain_ = false;  // What was in flight cannot be acknowledged any more; a restart repeats it.
+    return;
+  }
+  link_up_ = false;
+  source_.close();
+  retry_at_ = now.mono + options_.reconnect_first;
+  enter(Phase::backing_off);
+}
+
+// ---- the parts of a turn ---------------------------------------------------------------------
+
+void Relay::drive_sink(Now now) {
+  if (auto driven = sink_.drive(now); !driven) {
+    drain_ = false;
+    stop_with(std::move(driven).error(), now);
+  }
+}
+
+void Relay::serve_reports(Now now) {
+  SinkReport report;
+  for (std::uint32_t served = 0; served < kTurnReportsMax && sink_.next_report(report); ++served) {
+    if (const auto* delivered = std::get_if<Delivered>(&report)) {
+      tracker_.acknowledge(delivered->sequence);
+      ++counters_.acknowledged;
+    } else if (auto* refused = std::get_if<Refused>(&report)) {
+      if (refused->error.kind == ErrorKind::transient) {
+        lose_sink(std::move(refused->error), now);
+        return;
+      }
+      ++counters_.refused;
+      observer_.on_row_refused(OutboxEvent{}, tracker_.commit_lsn_of(refused->sequence),
+                               refused->error);
+      drain_ = false;  // Everything behind a refused record is purged by the gapless guarantee.
+      stop_with(std::move(refused->error), now);
+      return;
+    } else {
+      lose_sink(std::move(std::get<SinkLost>(report).error), now);
+      return;
+    }
+  }
+  settle(now);
+}
+
+void Relay::settle(Now now) {
+  while (auto finished = tracker_.pop_finished()) {
+    observer_.on_transaction_acked(finished->commit_time, finished->records, now);
+  }
+  if (tracker_.idle() && source_.state() == SourceState::streaming && !source_.has_buffered()) {
+    caught_up_at_ = now.wall;
+  }
+}
+
+void Relay::drive_source(Now now) {
+  if (phase_ == Phase::stopped) {
+    return;
+  }
+  const bool wanted = phase_ == Phase::backing_off || (phase_ == Phase::draining && drain_);
+  if (source_.state() == SourceState::closed && wanted && now.mono >= retry_at_) {
+    if (phase_ == Phase::backing_off) {
+      enter(Phase::starting);
+    }
+    source_.open(ever_streamed_ ? std::optional(tracker_.flushed_lsn()) : std::nullopt, now);
+  }
+  if (source_.state() == SourceState::closed) {
+    return;
+  }
+  if (auto driven = source_.drive(now); !driven) {
+    lose_source(std::move(driven).error(), now);
+  }
+}
+
+bool Relay::may_pull() const {
+  switch (phase_) {
+    case Phase::starting:
+    case Phase::streaming:
+    case Phase::paused:
+      return gate_.open();
+    case Phase::draining:
+      // To the end of the transaction and no further; a stop for an error reads nothing more.
+      return gate_.open() && (!link_up_ || (tracker_.has_partial() && !stop_error_));
+    case Phase::finishing:
+      return true;
+    case Phase::backing_off:
+    case Phase::stopped:
+      return false;
+  }
+  return false;
+}
+
+void Relay::pull_changes(Now now) {
+  gate_.update(tracker_.span(), tracker_.in_flight_bytes());
+  if (held_ && may_pull()) {
+    held_ = !handle(change_, now);
+  }
+  gate_.update(tracker_.span(), tracker_.in_flight_bytes());
+  update_reading();
+  for (std::uint32_t pulled = 0; pulled < kTurnChangesMax && !held_ && may_pull(); ++pulled) {
+    if (!pull_one(now)) {
+      break;
+    }
+    gate_.update(tracker_.span(), tracker_.in_flight_bytes());
+  }
+  const bool blocked = held_ || !gate_.open();
+  if (phase_ == Phase::streaming && blocked) {
+    enter(Phase::paused);
+  } else if (phase_ == Phase::paused && !blocked) {
+    enter(Phase::streaming);
+  }
+}
+
+bool Relay::pull_one(Now now) {
+  if (source_.state() == SourceState::closed) {
+    return false;
+  }
+  auto pulled = source_.next(change_, now);
+  if (!pulled) {
+    if (pulled.error().kind == ErrorKind::poison) {
+      row_.event = OutboxEvent{};
+      refuse_row(std::move(pulled).error(), now);
+    } else {
+      lose_source(std::move(pulled).error(), now);
+    }
+    return false;
+  }
+  if (!*pulled) {
+    return false;
+  }
+  held_ = !handle(change_, now);
+  return true;
+}
+
+void Relay::advance_stop(Now now) {
+  if (!stop_deadline_ || phase_ == Phase::stopped) {
+    return;
+  }
+  if (phase_ != Phase::draining && phase_ != Phase::finishing) {
+    enter(Phase::draining);
+  }
+  if (now.mono >= *stop_deadline_) {
+    source_.close();
+    enter(Phase::stopped);
+    return;
+  }
+  if (phase_ == Phase::draining) {
+    finish_or_stop(now);
+  }
+}
+
+void Relay::finish_or_stop(Now now) {
+  const bool unread = tracker_.has_partial() && !stop_error_ && drain_;
+  const bool drained = !unread && (!drain_ || tracker_.in_flight_records() == 0);
+  if (!link_up_) {
+    // Worth waiting for only if there is progress the server was never told of. Whether it kept
+    // what it was told last is unknown without a link: not "confirmed".
+    const bool told = tracker_.flushed_lsn() <= confirmed_lsn_ || !options_.confirm;
+    const bool nothing_open = tracker_.in_flight_records() == 0 && !tracker_.has_partial();
+    if (!drain_ || stop_error_ || !ever_streamed_ || (told && nothing_open)) {
+      confirmed_all_ = !ever_streamed_ || !options_.confirm;
+      source_.close();
+      enter(Phase::stopped);
+    }
+    return;
+  }
+  if (!drained) {
+    return;
+  }
+  StandbyStatus status{tracker_.received_lsn(), tracker_.flushed_lsn()};
+  if (options_.confirm) {
+    if (auto sent = source_.send_status(status, now); !sent) {
+      lose_source(std::move(sent).error(), now);
+      return;
+    }
+    ++counters_.statuses;
+    confirmed_lsn_ = status.flushed_lsn;
+  }
+  source_.finish();
+  enter(Phase::finishing);
+}
+
+void Relay::send_status_if_due(Now now) {
+  const bool open = phase_ == Phase::streaming || phase_ == Phase::paused ||
+                    phase_ == Phase::draining || phase_ == Phase::starting;
+  if (!open || source_.state() != SourceState::streaming || !link_up_) {
+    return;
+  }
+  const auto since = now.mono - last_status_at_;
+  const bool moved = options_.confirm && tracker_.flushed_lsn() > confirmed_lsn_;
+  if (!reply_wanted_ && since < status_interval_ && !(moved && since >= options_.confirm_interval)) {
+    return;
+  }
+  StandbyStatus status{tracker_.received_lsn(), tracker_.flushed_lsn()};
+  if (!options_.confirm) {
+    status = StandbyStatus{start_lsn_, start_lsn_};
+  }
+  if (auto sent = source_.send_status(status, now); !sent) {
+    lose_source(std::move(sent).error(), now);
+    return;
+  }
+  ++counters_.statuses;
+  confirmed_lsn_ = status.flushed_lsn;
+  last_status_at_ = now.mono;
+  reply_wanted_ = false;
+}
+
+void Relay::update_reading() {
+  if (source_.state() != SourceState::closed) {
+    source_.set_reading(may_pull() && !held_);
+  }
+}
+
+std::optional<MonoTime> Relay::deadline(Now now) const {
+  if (phase_ == Phase::stopped) {
+    return std::nullopt;
+  }
+  if (source_.state() != SourceState::closed && may_pull() && !held_ && source_.has_buffered()) {
+    return now.mono;
+  }
+  std::optional<MonoTime> earliest = sink_.deadline();
+  auto consider = [&earliest](std::optional<MonoTime> time) {
+    if (time && (!earliest || *time < *earliest)) {
+      earliest = time;
+    }
+  };
+  consider(stop_deadline_);
+  if (source_.state() == SourceState::closed) {
+    if (phase_ == Phase::backing_off || phase_ == Phase::draining) {
+      consider(retry_at_);
+    }
+  } else {
+    consider(source_.deadline());
+  }
+  if (source_.state() == SourceState::streaming && link_up_) {
+    consider(last_status_at_ + status_interval_);
+    if (options_.confirm && tracker_.flushed_lsn() > confirmed_lsn_) {
+      consider(last_status_at_ + options_.confirm_interval);
+    }
+  }
+  return earliest;
+}
+
+// ---- changes -----------------------------------------------------------------------------------
+
+bool Relay::handle(const Change& change, Now now) {
+  if (const auto* insert = std::get_if<Insert>(&change)) {
+    return handle_insert(*insert, now);
+  }
+  if (const auto* begin = std::get_if<Begin>(&change)) {
+    return handle_begin(*begin, now);
+  }
+  if (const auto* commit = std::get_if<Commit>(&change)) {
+    handle_commit(*commit, now);
+  } else if (const auto* keepalive = std::get_if<Keepalive>(&change)) {
+    tracker_.adopt_idle_position(keepalive->wal_end);
+    reply_wanted_ = reply_wanted_ || keepalive->reply_requested;
+  } else if (const auto* skipped = std::get_if<Skipped>(&change)) {
+    handle_skipped(*skipped);
+  } else if (std::holds_alternative<LogicalMessage>(change)) {
+    ++counters_.messages;
+  } else if (const auto* start = std::get_if<StreamStart>(&change)) {
+    if (auto started = tracker_.stream_started(start->confirmed_flush_lsn); !started) {
+      lose_source(std::move(started).error(), now);
+      return true;
+    }
+    handle_start(*start);
+    last_status_at_ = now.mono;
+  } else if (phase_ == Phase::finishing) {
+    OUTRIDER_CHECK(std::holds_alternative<StreamEnd>(change), "every kind of change is handled");
+    confirmed_all_ = tracker_.in_flight_records() == 0 && !tracker_.has_partial();
+    source_.close();
+    enter(Phase::stopped);
+  } else {
+    lose_source(Error{ErrorKind::transient, "the server ended the stream", "", ""}, now);
+  }
+  return true;
+}
+
+void Relay::handle_start(const StreamStart& start) {
+  status_interval_ = options_.status_interval;
+  if (start.wal_sender_timeout.count() > 0) {
+    status_interval_ =
+        std::min(status_interval_, start.wal_sender_timeout / kStatusesPerServerTimeout);
+  }
+  observer_.on_stream_start(start.confirmed_flush_lsn, ever_streamed_);
+  if (!ever_streamed_) {
+    start_lsn_ = start.confirmed_flush_lsn;
+  }
+  ever_streamed_ = true;
+  link_up_ = true;
+  confirmed_lsn_ = start.confirmed_flush_lsn;
+  reply_wanted_ = true;
+  backoff_.reset();
+  if (phase_ == Phase::starting) {
+    enter(Phase::streaming);
+  }
+}
+
+bool Relay::handle_begin(const Begin& begin, Now now) {
+  auto known = tracker_.begin(begin.commit_lsn, begin.commit_time);
+  if (!known) {
+    lose_source(std::move(known).error(), now);
+    return true;
+  }
+  known_ = *known;
+  rows_in_transaction_ = 0;
+  context_ = RowContext{begin.xid, begin.commit_lsn, begin.commit_time, 0};
+  return true;
+}
+
+bool Relay::handle_insert(const Insert& insert, Now now) {
+  if (!tracker_.in_transaction()) {
+    lose_source(Error{ErrorKind::fatal, "a row came outside a transaction", kProtocolHint, ""}, now);
+    return true;
+  }
+  if (known_.whole) {
+    ++counters_.known_rows;
+    return true;
+  }
+  context_.index_in_transaction = rows_in_transaction_;
+  auto mapped = mapper_.map(insert, context_, row_);
+  if (!mapped) {
+    refuse_row(std::move(mapped).error(), now);
+    return true;
+  }
+  if (*mapped == MapOutcome::not_outbox) {
+    ++counters_.other_tables;
+    return true;
+  }
+  if (rows_in_transaction_ < known_.first_rows) {
+    ++rows_in_transaction_;
+    ++counters_.known_rows;
+    return true;
+  }
+  auto produced = sink_.produce(row_.record, tracker_.next_sequence(), now);
+  if (!produced) {
+    refuse_row(std::move(produced).error(), now);
+    return true;
+  }
+  if (*produced == ProduceStatus::busy) {
+    return false;
+  }
+  const std::uint32_t size = in_flight_size(row_.record);
+  tracker_.add_record(size);
+  ++rows_in_transaction_;
+  ++counters_.events;
+  counters_.bytes += size - kRecordOverheadBytes;
+  return true;
+}
+
+void Relay::handle_commit(const Commit& commit, Now now) {
+  if (!tracker_.in_transaction()) {
+    lose_source(Error{ErrorKind::fatal, "a commit came outside a transaction", kProtocolHint, ""},
+                now);
+    return;
+  }
+  if (!known_.whole) {
+    ++(rows_in_transaction_ > 0 ? counters_.transactions : counters_.empty_transactions);
+  }
+  tracker_.commit(commit.commit_end_lsn);
+  settle(now);
+}
+
+void Relay::handle_skipped(const Skipped& skipped) {
+  switch (skipped.what) {
+    case Skipped::What::update:
+      ++counters_.updates;
+      break;
+    case Skipped::What::remove:
+      ++counters_.deletes;
+      break;
+    case Skipped::What::truncate:
+      ++counters_.truncates;
+      break;
+    case Skipped::What::other:
+      break;
+  }
+}
+
+void Relay::refuse_row(Error error, Now now) {
+  ++counters_.refused;
+  observer_.on_row_refused(row_.event, context_.commit_lsn, error);
+  stop_with(std::move(error), now);
+}
+
+}  // namespace outrider

@@ -1,0 +1,1 @@
+"""Proofs of what Outrider promises; run.py lists and runs them."""

@@ -1,0 +1,116 @@
+"""1: a clean Debian 12 root with git and bash only: ./dev demo within 4 minutes, again within 20 s.
+
+Makes the root with debootstrap in a throw-away directory (so it needs root and the package mirror of
+this machine), copies the tree into it, and runs the demo twice and, in the long form, ./dev test.
+Without root or debootstrap only this machine's second run is measured.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+from prove.common import say
+from support import cleanup
+from support.relay import ROOT
+
+FIRST_RUN_S_MAX = 240
+SECOND_RUN_S_MAX = 20
+FIRST_LINE_S_MAX = 1.0
+
+
+def prove(short):
+    if short or os.geteuid() != 0 or not shutil.which("debootstrap"):
+        if not short:
+            say("no clean root without root rights and debootstrap: measuring this machine only")
+        _timed("second run here", [os.path.join(ROOT, "dev"), "demo"], SECOND_RUN_S_MAX,
+               warm_up=True)
+        return
+    root = _make_root()
+    inside = ["chroot", root, "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+              "HOME=/tmp", "bash", "/src/dev"]
+    _timed("demo, first run", inside + ["demo"], FIRST_RUN_S_MAX)
+    _timed("demo, second run", inside + ["demo"], SECOND_RUN_S_MAX)
+    _timed("all tests", inside + ["test"], 5_400)
+
+
+def _make_root():
+    # On the file system of build/, because /tmp may be small or mounted without devices.
+    os.makedirs(os.path.join(ROOT, "build"), exist_ok=True)
+    root = tempfile.mkdtemp(prefix="clean-root-", dir=os.path.join(ROOT, "build"))
+    cleanup.at_exit(lambda: _remove(root))
+    os.chmod(root, 0o755)
+    say("making a clean Debian 12 root")
+    mirror = _mirror()
+    subprocess.run(["debootstrap", "--variant=minbase", "--include=git,ca-certificates", "bookworm",
+                    root, mirror], check=True, stdout=subprocess.DEVNULL)
+    with open(os.path.join(root, "etc/apt/sources.list"), "w", encoding="utf-8") as out:
+        out.write(f"deb {mirror} bookworm main\ndeb {mirror} bookworm-updates main\n"
+                  f"deb {mirror}-security bookworm-security main\n")
+    # How this machine reaches its mirrors holds for the root too.
+    for path in ("etc/apt/apt.conf.d", "etc/resolv.conf", "etc/hosts",
+                 "usr/local/share/ca-certificates", "etc/ssl/certs/ca-certificates.crt"):
+        source, target = "/" + path, os.path.join(root, path)
+        if os.path.isdir(source):
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        elif os.path.exists(source):
+            shutil.copy(source, target)
+    # debootstrap made the device files; nothing of this machine is mounted where rmtree may come.
+    for kind, folder in (("proc", "proc"), ("tmpfs", "dev/shm")):
+        target = os.path.join(root, folder)
+        os.makedirs(target, exist_ok=True)
+        subprocess.run(["mount", "-t", kind, kind, target], check=True)
+    subprocess.run(["chroot", root, "update-ca-certificates"], check=True, capture_output=True)
+    shutil.copytree(ROOT, os.path.join(root, "src"), symlinks=True,
+                    ignore=shutil.ignore_patterns("build", "__pycache__"))
+    return root
+
+
+def _mounts(root):
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        return [line.split()[1] for line in mounts if line.split()[1].startswith(root + "/")]
+
+
+def _remove(root):
+    """Unmount what we or an interrupted debootstrap mounted below, and only then remove."""
+    for target in sorted(_mounts(root), reverse=True):
+        subprocess.run(["umount", "-l", target], check=False)
+    if _mounts(root):
+        raise RuntimeError(f"something is still mounted below {root}; it was left there")
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def _mirror():
+    """The Debian mirror this machine itself installs from, without the slash at the end."""
+    for folder, _dirs, files in os.walk("/etc/apt"):
+        for name in files:
+            if not name.endswith((".list", ".sources")):
+                continue
+            with open(os.path.join(folder, name), encoding="utf-8") as lines:
+                for word in lines.read().split():
+                    if "://" in word and word.rstrip("/").endswith("/debian"):
+                        return word.rstrip("/")
+    raise RuntimeError("no Debian mirror in /etc/apt")
+
+
+def _timed(title, command, limit_s, warm_up=False):
+    if warm_up:
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    began = time.monotonic()
+    first_line = None
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True,
+                          preexec_fn=cleanup.child_setup()) as process:
+        tail = []
+        for line in process.stdout:
+            if first_line is None:
+                first_line = time.monotonic() - began
+            tail = (tail + [line.rstrip()])[-30:]
+            if line.startswith("==") or "== " in line[:12]:
+                say(f"… {time.monotonic() - began:5.0f} s {line.strip()}")
+    took = time.monotonic() - began
+    assert process.returncode == 0, f"{title} ended with {process.returncode}\n" + "\n".join(tail)
+    say(f"{title}: {took:.1f} s, first line after {first_line:.2f} s; last line: {tail[-1]}")
+    assert first_line <= FIRST_LINE_S_MAX, f"{title}: first line after {first_line:.2f} s"
+    assert took <= limit_s, f"{title}: {took:.0f} s, at most {limit_s}"

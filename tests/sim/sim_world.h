@@ -1,0 +1,192 @@
+// SimWorld: a seeded world around the real Relay, decoder and mapper. No socket, no clock, no thread.
+//
+// It plays the database (WAL, slot, walsender that can be cut, restarted, or forget its latest
+// confirmed position), the broker (partitions, lost outcomes, fatal errors, outages, late appends of
+// purged records) and the supervisor (crashes, clean stops, restarts of the relay), one random step
+// at a time, and asks Invariants after each. The same seed gives the same trace.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "outrider/decode/decoder.h"
+#include "outrider/relay/relay.h"
+#include "sim/invariants.h"
+
+namespace outrider::sim {
+
+struct Row {
+  bool outbox = true;
+  std::string id;
+  std::string key;
+  std::string topic;
+  std::uint64_t number = 0;  ///< Counts the key's rows in commit order.
+};
+
+struct Transaction {
+  Lsn commit_lsn;
+  Lsn commit_end_lsn;
+  WallTime commit_time{};
+  std::vector<Row> rows;
+};
+
+/// What chance decides in this run.
+struct Odds {
+  double cut_link = 0, refuse_connection = 0, restart_server = 0, broker_outage = 0;
+  double lose_outcome = 0, fatal_producer = 0, crash = 0, clean_stop = 0, busy = 0;
+  std::uint64_t records_max = 16, bytes_max = 1 << 14;
+  int transactions = 40;
+};
+
+/// The database: what is committed, and how far the slot is.
+struct Database {
+  std::vector<Transaction> wal;
+  Lsn wal_end = Lsn::from_wire(0x1000);
+  Lsn confirmed = Lsn::from_wire(0x1000);
+  Lsn saved_confirmed = Lsn::from_wire(0x1000);  ///< What a restart of the server brings back.
+  MonoTime down_until{};
+};
+
+/// The broker: what is durable, in the order it was appended.
+struct Broker {
+  MonoTime down_until{};
+};
+
+class FakeSource final : public ChangeSource {
+ public:
+  FakeSource(std::mt19937_64& random, Database& database, const Odds& odds, Invariants& invariants,
+             Decoder& decoder)
+      : random_(random), db_(database), odds_(odds), invariants_(invariants), decoder_(decoder) {}
+
+  void open(std::optional<Lsn> resume_from, Now now) override;
+  Result<> drive(Now now) override;
+  Result<bool> next(Change& change, Now now) override;
+  void set_reading(bool on) override { reading_ = on; }
+  Result<> send_status(const StandbyStatus& status, Now now) override;
+  void finish() override;
+  void close() override;
+  SourceState state() const override { return state_; }
+  bool has_buffered() const override { return state_ == SourceState::streaming && arrived_ > 0; }
+  std::optional<MonoTime> deadline() const override { return ready_at_; }
+
+  /// The network: some bytes arrive, some statuses reach the server.
+  void exchange(Now now);
+  void cut() { cut_ = state_ != SourceState::closed; }
+
+ private:
+  Result<bool> next_message(Change& change);
+  Result<bool> emit(Change& change, Lsn wal_start, std::string bytes);
+  void deliver_statuses(std::size_t count);
+
+  std::mt19937_64& random_;
+  Database& db_;
+  const Odds& odds_;
+  Invariants& invariants_;
+  Decoder& decoder_;
+  SourceState state_ = SourceState::closed;
+  std::optional<Lsn> resume_from_;
+  MonoTime ready_at_{};
+  bool reading_ = true;
+  bool cut_ = false;
+  bool start_pending_ = false;
+  bool relation_sent_ = false;
+  Lsn start_;
+  std::uint64_t arrived_ = 0;
+  std::size_t transaction_ = 0;
+  std::size_t row_ = 0;
+  bool begun_ = false;
+  std::string buffer_;
+  std::deque<StandbyStatus> statuses_;
+};
+
+class FakeSink final : public EventSink {
+ public:
+  FakeSink(std::mt19937_64& random, Broker& broker, const Odds& odds, Invariants& invariants)
+      : random_(random), broker_(broker), odds_(odds), invariants_(invariants) {}
+
+  Result<> drive(Now) override { return {}; }
+  Result<ProduceStatus> produce(const KafkaRecord& record, std::uint64_t sequence,
+                                Now now) override;
+  bool next_report(SinkReport& report) override;
+  void restart(Now now) override;
+  bool healthy() const override { return true; }
+  std::string trouble() const override { return {}; }
+  std::optional<MonoTime> deadline() const override { return std::nullopt; }
+
+  /// The broker works: records are appended, acknowledged, refused; purged ones may still land.
+  void exchange(Now now);
+  /// The relay process is gone: what is in flight may still be appended, reports never come.
+  void abandon();
+
+ private:
+  struct Copy {
+    std::uint64_t sequence;
+    std::string id, key, topic, value;
+  };
+  void append(const Copy& copy);
+  void purge();
+
+  std::mt19937_64& random_;
+  Broker& broker_;
+  const Odds& odds_;
+  Invariants& invariants_;
+  std::vector<std::deque<Copy>> partitions_{3};
+  std::vector<std::deque<std::uint64_t>> unreported_{3};
+  std::deque<Copy> late_;  ///< Purged by the client, still on the way to the broker.
+  std::deque<SinkReport> reports_;
+  bool fatal_ = false;
+};
+
+class SimWorld final : public RelayObserver {
+ public:
+  explicit SimWorld(std::uint64_t seed);
+  ~SimWorld() override;
+
+  /// Run to the end; empty if every invariant held, else what broke and where.
+  std::string run();
+  std::uint64_t trace_hash() const { return invariants_.trace_hash(); }
+
+  void on_phase(Phase from, Phase to) override;
+  void on_stream_start(Lsn from, bool resumed) override;
+  void on_source_lost(const Error& error, std::chrono::milliseconds delay) override;
+  void on_sink_restart(const Error& error, Lsn rewind_to) override;
+  void on_row_refused(const OutboxEvent& event, Lsn commit_lsn, const Error& error) override;
+  void on_transaction_acked(WallTime commit_time, std::uint64_t records, Now now) override;
+  void on_stop_reason(const Error& error) override;
+
+ private:
+  bool chance(double probability);
+  std::uint64_t pick(std::uint64_t from, std::uint64_t to);
+  void draw_odds();
+  void start_relay();
+  void stop_relay();
+  void commit_something();
+  void commit_transaction();
+  void faults();
+  void step();
+  bool finished() const;
+
+  std::uint64_t seed_;
+  std::mt19937_64 random_;
+  Odds odds_;
+  Now now_;
+  Database db_;
+  Broker broker_;
+  Invariants invariants_;
+  std::unique_ptr<RecordMapper> mapper_;
+  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<FakeSource> source_;
+  std::unique_ptr<FakeSink> sink_;
+  std::unique_ptr<Relay> relay_;
+  std::vector<std::uint64_t> key_numbers_;
+  int committed_ = 0;
+  std::uint64_t next_id_ = 1;
+  bool calm_ = false;  ///< The last part of a run: no more faults, everything must arrive.
+};
+
+}  // namespace outrider::sim

@@ -1,0 +1,96 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "config_samples.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string with_slot(const std::string& slot) {
+  std::string file = minimal_file();
+  return file.replace(file.find("slot: orders"), 12, "slot: " + slot);
+}
+
+// Fault 27: a slot name with capitals or a dash passes the check and fails late.
+TEST(Validate, Fault27RefusesSlotNamesThatPostgresWouldRefuse) {
+  EXPECT_EQ(problem_of(with_slot("My-Slot")),
+            "o.yaml:4:34: pipelines[0].source.slot: found \"My-Slot\"; allowed in the name of a "
+            "replication slot: 1 to 63 of a-z, 0-9 and _");
+  EXPECT_NE(problem_of(with_slot("ünder")), "");
+  EXPECT_NE(problem_of(with_slot("a.b")), "");
+  EXPECT_EQ(problem_of(with_slot(std::string(63, 'a'))), "");
+  EXPECT_NE(problem_of(with_slot(std::string(64, 'a'))), "");
+  EXPECT_EQ(problem_of(with_slot("_9z")), "");
+}
+
+TEST(Validate, NeedsAPipelineAndItsRequiredValues) {
+  EXPECT_THAT(problem_of("version: 1\n"), HasSubstr("o.yaml: pipelines: no pipeline is defined"));
+  EXPECT_THAT(problem_of("version: 1\npipelines: []\n"), HasSubstr("no pipeline is defined"));
+  std::string problem = problem_of("version: 1\npipelines: [{source: {slot: a}}]\n");
+  EXPECT_THAT(problem, HasSubstr("o.yaml:2:13: pipelines[0].name: is required"));
+  EXPECT_THAT(problem, HasSubstr("pipelines[0].source.dsn: is required"));
+  EXPECT_THAT(problem, HasSubstr("pipelines[0].kafka.bootstrap_servers: is required"));
+}
+
+TEST(Validate, NeedsUniqueNamesAndSlots) {
+  std::string second =
+      "  - {name: orders, source: {dsn: x=y, slot: orders}, kafka: {bootstrap_servers: k}}\n";
+  std::string problem = problem_of(minimal_file(second));
+  EXPECT_THAT(problem, HasSubstr("o.yaml:6:12: pipelines[1].name: \"orders\" is already the name "
+                                 "of pipelines[0]; each pipeline needs its own"));
+  EXPECT_THAT(problem, HasSubstr("pipelines[1].source.slot: \"orders\" is already the slot of"));
+  std::string file = minimal_file();
+  EXPECT_THAT(problem_of(file.replace(file.find("orders"), 6, "My.Pipe")),
+              HasSubstr("found \"My.Pipe\"; allowed: a-z, 0-9, _ and -"));
+}
+
+TEST(Validate, OneTopicExcludesThePattern) {
+  EXPECT_EQ(problem_of(minimal_file("    route: {topic: t}\n")), "");
+  EXPECT_EQ(problem_of(minimal_file("    route: {topic: t, by: event_type}\n")),
+            "o.yaml:6:27: pipelines[0].route.by: has no effect beside topic "
+            "(o.yaml:6:20); remove one of the two");
+  EXPECT_THAT(problem_of(minimal_file("    route: {pattern: p, replacement: r}\n"),
+                         {.path = {}, .environment = {}, .sets = {"pipelines.0.route.topic=t"}}),
+              HasSubstr("2 problems"));
+}
+
+TEST(Validate, ConfirmIntervalIsAtMostTheStatusInterval) {
+  auto problem = [](const std::string& source) {
+    std::string file = minimal_file();
+    return problem_of(file.replace(file.find("slot: orders"), 12, "slot: orders, " + source));
+  };
+  EXPECT_EQ(problem("confirm_interval_ms: 5000"), "");
+  EXPECT_THAT(
+      problem("confirm_interval_ms: 5001"),
+      HasSubstr("pipelines[0].source.confirm_interval_ms: source.confirm_interval_ms (5001) "
+                "must not be more than source.status_interval_ms (5000)"));
+  EXPECT_THAT(problem("reconnect_max_ms: 50"),
+              HasSubstr("pipelines[0].source.reconnect_max_ms: source.reconnect_first_ms (100) "
+                        "must not be more than"));
+}
+
+TEST(Validate, ReplicationFactorIsNotZero) {
+  std::string file = minimal_file();
+  EXPECT_THAT(
+      problem_of(file.replace(file.find("\"k:9092\""), 8, "k, topics: {replication_factor: 0}")),
+      HasSubstr("replication_factor: found \"0\"; allowed: -1"));
+}
+
+TEST(Validate, ListensOnHostAndPort) {
+  for (const char* good : {"127.0.0.1:9640", "localhost:0", "[::]:65535", "0.0.0.0:1"}) {
+    EXPECT_EQ(problem_of(minimal_file() + "http: {listen: \"" + good + "\"}\n"), "") << good;
+  }
+  for (const char* bad : {"9640", ":9640", "host:", "host:65536", "host:-1", "::1:80", "a b:1",
+                          "host:80x", "[]:80"}) {
+    EXPECT_THAT(problem_of(minimal_file() + "http: {listen: \"" + bad + "\"}\n"),
+                HasSubstr("http.listen: found"))
+        << bad;
+  }
+}
+
+}  // namespace
+}  // namespace outrider

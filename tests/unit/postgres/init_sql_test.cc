@@ -1,0 +1,96 @@
+#include "postgres/init_sql.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<InitStatement> statements_of(const PipelineConfig& pipeline,
+                                         const InitOptions& options) {
+  Result<std::vector<InitStatement>> statements = init_statements(pipeline, options);
+  EXPECT_TRUE(statements.has_value()) << describe(statements.error());
+  return statements ? *statements : std::vector<InitStatement>{};
+}
+
+TEST(InitSql, MakesRoleTablePublicationAndSlotInThatOrder) {
+  PipelineConfig pipeline;
+  pipeline.outbox.tables = {"shop.outbox"};
+  const auto statements = statements_of(pipeline, {.database = "app"});
+  ASSERT_EQ(statements.size(), 6U);
+  EXPECT_THAT(statements[0].sql, HasSubstr("CREATE ROLE outrider_relay LOGIN"));
+  EXPECT_THAT(statements[1].sql, HasSubstr("GRANT CONNECT ON DATABASE app TO outrider_relay"));
+  EXPECT_THAT(statements[2].sql, HasSubstr("CREATE SCHEMA IF NOT EXISTS shop"));
+  EXPECT_THAT(statements[3].sql, HasSubstr("CREATE TABLE IF NOT EXISTS shop.outbox"));
+  EXPECT_THAT(statements[4].sql, HasSubstr("CREATE PUBLICATION outrider FOR TABLE shop.outbox"));
+  EXPECT_THAT(statements[5].sql, HasSubstr("pg_create_logical_replication_slot('outrider'"));
+}
+
+TEST(InitSql, MakesTheSlotLastAndAlone) {
+  const auto statements = statements_of(PipelineConfig{}, {});
+  for (std::size_t i = 0; i < statements.size(); ++i) {
+    EXPECT_EQ(statements[i].alone, i + 1 == statements.size());
+  }
+}
+
+TEST(InitSql, GivesTheRoleNoPasswordAndNoRightOnRows) {
+  const Result<std::string> script = init_sql(PipelineConfig{}, {.database = "app"});
+  ASSERT_TRUE(script.has_value());
+  EXPECT_THAT(*script, Not(HasSubstr("PASSWORD")));
+  EXPECT_THAT(*script, Not(HasSubstr("GRANT SELECT")));
+  EXPECT_THAT(*script, Not(HasSubstr("SUPERUSER")));
+}
+
+TEST(InitSql, TakesThePluginFromTheConfigurationBeforeTheOption) {
+  PipelineConfig pipeline;
+  EXPECT_THAT(statements_of(pipeline, {.plugin = Plugin::wal2json}).back().sql,
+              HasSubstr("'wal2json'"));
+  pipeline.source.plugin = PluginChoice::pgoutput;
+  EXPECT_THAT(statements_of(pipeline, {.plugin = Plugin::wal2json}).back().sql,
+              HasSubstr("'pgoutput'"));
+}
+
+TEST(InitSql, NamesColumnsAsTheMappingDoesAndAddsHeaderColumns) {
+  PipelineConfig pipeline;
+  pipeline.outbox.columns.payload = "Body";
+  pipeline.outbox.headers = {{"tenant", ""}, {"event_type", ""}, {"tenant", "again"}};
+  const std::string sql = statements_of(pipeline, {.role = ""}).front().sql;
+  EXPECT_THAT(sql, HasSubstr("\"Body\" jsonb"));
+  EXPECT_EQ(sql.find("tenant text,"), sql.rfind("tenant text,"));
+  EXPECT_EQ(sql.find("event_type text"), sql.rfind("event_type text"));
+}
+
+TEST(InitSql, LeavesOutWhatIsNotWanted) {
+  const auto statements =
+      statements_of(PipelineConfig{}, {.role = "", .create_tables = false, .create_slot = false});
+  ASSERT_EQ(statements.size(), 1U);
+  EXPECT_THAT(statements[0].sql, HasSubstr("CREATE PUBLICATION"));
+}
+
+TEST(InitSql, KeepsNamesInsideTheirQuotes) {
+  PipelineConfig pipeline;
+  pipeline.source.publication = "p$outrider$'\"";
+  pipeline.outbox.tables = {"\"S\".\"t'x\""};
+  const Result<std::string> script = init_sql(pipeline, {.role = "r\"'"});
+  ASSERT_TRUE(script.has_value());
+  EXPECT_THAT(*script, HasSubstr("DO $outrider_$"));
+  EXPECT_THAT(*script, HasSubstr("\"p$outrider$'\"\"\""));
+  EXPECT_THAT(*script, HasSubstr("rolname = 'r\"'''"));
+}
+
+TEST(InitSql, RefusesATableNameThatIsNone) {
+  PipelineConfig pipeline;
+  pipeline.outbox.tables = {"a..b"};
+  EXPECT_FALSE(init_sql(pipeline, {}).has_value());
+  pipeline.outbox.tables.clear();
+  EXPECT_FALSE(init_sql(pipeline, {}).has_value());
+}
+
+}  // namespace
+}  // namespace outrider
