@@ -119,6 +119,7 @@ Result<Consumer> Consumer::create(const std::string& bootstrap_servers,
 Consumer::Consumer(std::unique_ptr<Client> client) : client_(std::move(client)) {}
 Consumer::~Consumer() = default;
 Consumer::Consumer(Consumer&&) noexcept = default;
+Consumer& Consumer::operator=(Consumer&&) noexcept = default;
 
 std::optional<ReadRecord> Consumer::next(std::chrono::milliseconds wait) {
   rd_kafka_message_t* message =

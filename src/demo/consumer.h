@@ -1,8 +1,8 @@
 // Consumer: reads every partition of the demo's topics, as somebody else's service would.
 //
 // Independent of the relay and without a consumer group. Starts at the end that a topic has when it
-// is created here, so that an earlier demo on the same broker does not count. Broker outages heal by
-// themselves. Thread: main.
+// is created here, so that an earlier demo on the same broker does not count. Broker outages heal
+// by themselves. Thread: main.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ class Consumer {
 
   ~Consumer();
   Consumer(Consumer&&) noexcept;
-  Consumer& operator=(Consumer&&) = delete;
+  Consumer& operator=(Consumer&&) noexcept;
 
   /// The next record, waiting for one at most so long.
   std::optional<ReadRecord> next(std::chrono::milliseconds wait);

@@ -30,10 +30,10 @@ void append_rows(const PGresult* result, Rows& rows) {
 
 Error statement_error(const PGresult* result) {
   const char* code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-  return Error{ErrorKind::fatal,
-               "the database said: " +
-                   first_line(PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)),
-               "", code == nullptr ? "" : code};
+  return Error{
+      ErrorKind::fatal,
+      "the database said: " + first_line(PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)), "",
+      code == nullptr ? "" : code};
 }
 
 }  // namespace
@@ -51,7 +51,8 @@ Result<Database> Database::connect(const std::string& conninfo) {
     return fail(ErrorKind::configuration,
                 "cannot connect to the database: " + first_line(PQerrorMessage(connection)));
   }
-  PQsetNoticeProcessor(connection, [](void*, const char*) {}, nullptr);
+  PQsetNoticeProcessor(
+      connection, [](void*, const char*) {}, nullptr);
   return database;
 }
 

@@ -1,9 +1,10 @@
 // `outrider demo`: the whole of Outrider shown on a throw-away database and an in-process Kafka.
 //
-// A demonstration driver beside the relay, not a part of it: it may block, and the relay it shows is
-// a child process (`outrider run`), so that killing it is real. Everything started or made is ended
-// and removed before run_demo returns, also after a signal or a failure. Thread: main; librdkafka's
-// own threads run none of our code. Errors are printed; the exit code says how it went.
+// A demonstration driver beside the relay, not a part of it: it may block, and the relay it shows
+// is a child process (`outrider run`), so that killing it is real. Everything started or made is
+// ended and removed before run_demo returns, also after a signal or a failure. Thread: main;
+// librdkafka's own threads run none of our code. Errors are printed; the exit code says how it
+// went.
 #pragma once
 
 #include <string>

@@ -1,9 +1,9 @@
 // Ledger: what was committed and what came out of Kafka, and whether the two agree. Pure.
 //
-// The application's side notes each committed order and each id that was rolled back; the consumer's
-// side notes each record. Lost, repeated, changed and out of order are judged here alone. The order
-// per key is judged by a number that the application takes per key and puts into the payload.
-// Limits: everything is kept; a demo has a few thousand orders.
+// The application's side notes each committed order and each id that was rolled back; the
+// consumer's side notes each record. Lost, repeated, changed and out of order are judged here
+// alone. The order per key is judged by a number that the application takes per key and puts into
+// the payload. Limits: everything is kept; a demo has a few thousand orders.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ struct Order {
   std::string id;
   std::string topic;
   std::string key;
-  std::string payload;     ///< As the database prints it: payload::text.
-  std::int64_t number = 0; ///< Counts the orders of its key, from 1.
-  MonoTime committed_at;   ///< When COMMIT returned.
+  std::string payload;      ///< As the database prints it: payload::text.
+  std::int64_t number = 0;  ///< Counts the orders of its key, from 1.
+  MonoTime committed_at;    ///< When COMMIT returned.
 };
 
 struct ReadRecord {

@@ -70,8 +70,8 @@ Result<MockKafka> MockKafka::start(const std::vector<std::string>& topics, int p
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return fail(ErrorKind::fatal, "no socket pair");
   }
-  auto process = ChildProcess::fork_body(
-      ends[1], [&] { return serve(ends[1], topics, partitions); });
+  auto process =
+      ChildProcess::fork_body(ends[1], [&] { return serve(ends[1], topics, partitions); });
   close(ends[1]);
   if (!process) {
     close(ends[0]);

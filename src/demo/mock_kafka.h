@@ -1,8 +1,9 @@
 // MockKafka: librdkafka's mock cluster with one broker, in a process of its own.
 //
-// Its own process because its calls block (up to a second for "up") and because the demo's loop must
-// go on meanwhile. Listens on 127.0.0.1; any Kafka client can read from it, and it makes any topic it
-// is asked about. Keeps 5 MB a partition, in memory. Fork it before any librdkafka thread exists.
+// Its own process because its calls block (up to a second for "up") and because the demo's loop
+// must go on meanwhile. Listens on 127.0.0.1; any Kafka client can read from it, and it makes any
+// topic it is asked about. Keeps 5 MB a partition, in memory. Fork it before any librdkafka thread
+// exists.
 #pragma once
 
 #include <string>

@@ -65,8 +65,7 @@ Result<int> free_port() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   auto* generic = reinterpret_cast<sockaddr*>(&address);
-  const bool ok =
-      fd >= 0 && bind(fd, generic, size) == 0 && getsockname(fd, generic, &size) == 0;
+  const bool ok = fd >= 0 && bind(fd, generic, size) == 0 && getsockname(fd, generic, &size) == 0;
   const int number = errno;
   if (fd >= 0) close(fd);
   if (!ok) return fail(ErrorKind::fatal, std::string("no free port: ") + std::strerror(number));

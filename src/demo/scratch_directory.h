@@ -1,4 +1,5 @@
-// ScratchDirectory: a fresh directory that goes with this object, and what else is free for a while.
+// ScratchDirectory: a fresh directory that goes with this object, and what else is free for a
+// while.
 //
 // Under $TMPDIR, or /tmp where that is unset or too long for the path of a Unix socket. Mode 0700.
 #pragma once

@@ -49,11 +49,11 @@ Shop::Draft Shop::draft(const std::string& event_type) {
     draft.sql = "INSERT INTO orders (id, customer, cents) VALUES (" + order + ", '" + customer +
                 "', " + cents + ");\n";
   }
-  draft.sql += "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) "
-               "VALUES ('customer', '" + customer + "', '" + event_type + "', '{\"order\": " +
-               order + ", \"cents\": " + cents +
-               ", \"number\": " + std::to_string(draft.order.number) +
-               "}') RETURNING id, payload::text;\n";
+  draft.sql +=
+      "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) "
+      "VALUES ('customer', '" +
+      customer + "', '" + event_type + "', '{\"order\": " + order + ", \"cents\": " + cents +
+      ", \"number\": " + std::to_string(draft.order.number) + "}') RETURNING id, payload::text;\n";
   return draft;
 }
 
@@ -63,9 +63,9 @@ Result<std::string> Shop::commit(const std::string& sql, Order order) {
   if (rows.empty() || rows[0].size() != 2) return fail(no_row());
   order.id = rows[0][0];
   order.payload = rows[0][1];
-  std::string id = order.id;
+  last_id_ = order.id;
   ledger_.committed(std::move(order));
-  return id;
+  return last_id_;
 }
 
 Result<std::string> Shop::place() {

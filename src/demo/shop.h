@@ -28,6 +28,9 @@ class Shop {
   /// What an application writes, for showing.
   static std::string example_sql();
 
+  /// Id of the last event that was committed.
+  const std::string& last_id() const { return last_id_; }
+
   /// Both return the event's id.
   Result<std::string> place();
   Result<std::string> pay();
@@ -52,6 +55,7 @@ class Shop {
   Database& database_;
   Ledger& ledger_;
   std::string topic_prefix_;
+  std::string last_id_;
   std::int64_t orders_ = 0;
   std::map<std::string, std::int64_t> numbers_;
 };

@@ -78,9 +78,8 @@ ChildCommand server_command(const PostgresBinaries& binaries, const ScratchDirec
 }
 
 Error server_error(const std::string& message, const ScratchDirectory& directory) {
-  return Error{ErrorKind::fatal, message + "; its last lines:\n" +
-                                     end_of_file(directory.file(kLog), 15),
-               "", ""};
+  return Error{ErrorKind::fatal,
+               message + "; its last lines:\n" + end_of_file(directory.file(kLog), 15), "", ""};
 }
 
 /// Run to its end; a signal to us ends it.
@@ -92,8 +91,16 @@ Result<int> run_to_end(const ChildCommand& command) {
 
 Result<> initialise(ChildCommand command, const PostgresBinaries& binaries,
                     const ScratchDirectory& directory) {
-  command.arguments = {binaries.directory + "/initdb", "-D", directory.file("data"), "-U",
-                       "postgres", "-E", "UTF8", "--locale=C", "--no-sync", "--auth=trust"};
+  command.arguments = {binaries.directory + "/initdb",
+                       "-D",
+                       directory.file("data"),
+                       "-U",
+                       "postgres",
+                       "-E",
+                       "UTF8",
+                       "--locale=C",
+                       "--no-sync",
+                       "--auth=trust"};
   OUTRIDER_TRY(int code, run_to_end(command));
   if (code != 0) return fail(server_error("initdb failed", directory));
   return {};
@@ -143,8 +150,8 @@ Result<PostgresBinaries> find_postgres() {
   if (found.major < kMajorMin) {
     const std::string directory = directory_on_path();
     if (!directory.empty()) {
-      found = {directory, major_of_version_text(output_of("'" + directory +
-                                                          "/postgres' --version 2>&1"))};
+      found = {directory,
+               major_of_version_text(output_of("'" + directory + "/postgres' --version 2>&1"))};
     }
   }
   if (found.major < kMajorMin) {

@@ -23,8 +23,7 @@ constexpr Setting kDefaults[] = {
     {"client.id", "outrider"},
     {"partitioner", "murmur2_random"},  // The Java client's choice of partition.
     {"compression.codec", "lz4"},
-    // Idle it is pure latency, in load it fills batches: at 5,000 records/s 5 ms took half the CPU
-    // of 2 ms and the same median; a drain was equally fast with both.
+    // Idle it is pure latency, in load it fills batches; the bench decides, not this comment.
     {"linger.ms", "2"},
     {"max.in.flight.requests.per.connection", "5"},
     // An outage of minutes must not cost another ten seconds after its end.

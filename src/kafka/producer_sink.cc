@@ -377,8 +377,19 @@ bool ProducerSink::take_report(const rd_kafka_message_t& message, SinkReport& re
   }
   Error error = refusal(message);
   if (first_cause_.empty()) first_cause_ = error.message;
-  report = Refused{sequence, std::move(error)};
+  report = Refused{sequence, std::move(error), event_id_of(message)};
   return true;
+}
+
+std::string ProducerSink::event_id_of(const rd_kafka_message_t& message) {
+  rd_kafka_headers_t* headers = nullptr;
+  const void* value = nullptr;
+  std::size_t size = 0;
+  if (rd_kafka_message_headers(&message, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+      rd_kafka_header_get_last(headers, "id", &value, &size) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return {};
+  }
+  return std::string(static_cast<const char*>(value), size);
 }
 
 Error ProducerSink::refusal(const rd_kafka_message_t& message) const {

@@ -52,6 +52,7 @@ class ProducerSink final : public KafkaProducerSink {
   void take_client_error(rd_kafka_event_t* event);
   void take_log_line(rd_kafka_event_t* event);
   bool take_report(const rd_kafka_message_t& message, SinkReport& report);
+  static std::string event_id_of(const rd_kafka_message_t& message);
   Error refusal(const rd_kafka_message_t& message) const;
   bool take_loss(SinkReport& report);
   bool note_fatal_error();

@@ -36,9 +36,8 @@ void copy_rows(const PGresult* result, QueryResult& rows) {
       if (PQgetisnull(result, row, column) != 0) {
         out.emplace_back(std::nullopt);
       } else {
-        out.emplace_back(
-            std::string(PQgetvalue(result, row, column),
-                        static_cast<std::size_t>(PQgetlength(result, row, column))));
+        out.emplace_back(std::string(PQgetvalue(result, row, column),
+                                     static_cast<std::size_t>(PQgetlength(result, row, column))));
       }
     }
   }
@@ -89,14 +88,14 @@ std::string pin_settings_sql(const ConnectionOptions& options) {
   if (options.replication && options.wal_sender_timeout.count() > 0) {
     settings.emplace_back("wal_sender_timeout", std::to_string(options.wal_sender_timeout.count()));
   }
-  std::string sql =
-      "SELECT pg_catalog.set_config(s.name, v.value, false) FROM (VALUES ";
+  std::string sql = "SELECT pg_catalog.set_config(s.name, v.value, false) FROM (VALUES ";
   for (const auto& [name, value] : settings) {
     sql += (name == settings.front().first ? "('" : ", ('") + std::string(name) + "', '" + value +
            "')";
   }
-  sql += ") AS v(name, value) JOIN pg_catalog.pg_settings s "
-         "ON pg_catalog.lower(s.name) = v.name WHERE s.context = 'user'";
+  sql +=
+      ") AS v(name, value) JOIN pg_catalog.pg_settings s "
+      "ON pg_catalog.lower(s.name) = v.name WHERE s.context = 'user'";
   return sql;
 }
 

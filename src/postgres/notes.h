@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "outrider/config/config.h"
 #include "outrider/base/result.h"
+#include "outrider/config/config.h"
 
 namespace outrider {
 

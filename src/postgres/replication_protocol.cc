@@ -14,8 +14,8 @@ constexpr std::chrono::microseconds kPostgresEpoch = std::chrono::seconds(946'68
 
 WallTime from_wire_time(std::int64_t microseconds) {
   // Unsigned arithmetic: a hostile value may wrap, but must not overflow.
-  std::uint64_t since_1970 = static_cast<std::uint64_t>(microseconds) +
-                             static_cast<std::uint64_t>(kPostgresEpoch.count());
+  std::uint64_t since_1970 =
+      static_cast<std::uint64_t>(microseconds) + static_cast<std::uint64_t>(kPostgresEpoch.count());
   return WallTime(std::chrono::microseconds(static_cast<std::int64_t>(since_1970)));
 }
 

@@ -81,7 +81,7 @@ class ReplicationStream {
   bool tls_more_ = false;
   bool broken_ = false;
   bool unflushed_ = false;
-  bool ending_ = false;          ///< PQgetCopyData has said that the copy is over.
+  bool ending_ = false;  ///< PQgetCopyData has said that the copy is over.
   bool finish_wanted_ = false;
   bool copy_done_sent_ = false;
 };

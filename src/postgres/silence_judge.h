@@ -61,9 +61,7 @@ class SilenceJudge {
     return Verdict::dead;
   }
 
-  MonoTime deadline() const {
-    return asking_ ? overdue_since() + patience_ : overdue_since();
-  }
+  MonoTime deadline() const { return asking_ ? overdue_since() + patience_ : overdue_since(); }
 
  private:
   std::chrono::milliseconds patience_;

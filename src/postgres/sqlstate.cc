@@ -17,8 +17,9 @@ constexpr std::array kTable = {
     SqlstateRow{"08", kTransient, ""},
     SqlstateRow{"0A000", kConfiguration, "see docs/OPERATIONS.md for what the server must support"},
     SqlstateRow{"22023", kConfiguration, "check the plugin's options and the server's version"},
-    SqlstateRow{"25006", kTransient, "point source.dsn at the primary, or list all hosts with "
-                                     "target_session_attrs=read-write"},
+    SqlstateRow{"25006", kTransient,
+                "point source.dsn at the primary, or list all hosts with "
+                "target_session_attrs=read-write"},
     SqlstateRow{"28", kConfiguration,
                 "check user, password and pg_hba.conf for the database and for replication"},
     SqlstateRow{"3D000", kConfiguration, "name an existing database in source.dsn"},
@@ -26,8 +27,9 @@ constexpr std::array kTable = {
     SqlstateRow{"40", kTransient, ""},
     SqlstateRow{"42501", kConfiguration, "grant the role what sql/least_privilege_role.sql lists"},
     SqlstateRow{"42601", kConfiguration, "this server's version may not be supported"},
-    SqlstateRow{"42704", kFatal, "an object the stream needs is gone: see the message, then "
-                                 "docs/OPERATIONS.md on a lost slot or publication"},
+    SqlstateRow{"42704", kFatal,
+                "an object the stream needs is gone: see the message, then "
+                "docs/OPERATIONS.md on a lost slot or publication"},
     SqlstateRow{"42710", kTransient, ""},
     SqlstateRow{"42P01", kConfiguration, "name an existing table in outbox.tables"},
     SqlstateRow{"42", kConfiguration, ""},
@@ -35,19 +37,22 @@ constexpr std::array kTable = {
     SqlstateRow{"53300", kTransient, "raise max_connections or max_wal_senders, or free some"},
     SqlstateRow{"53400", kTransient, "raise max_replication_slots, or drop an unused slot"},
     SqlstateRow{"54", kFatal, "a row or transaction is beyond a limit of the server"},
-    SqlstateRow{"55000", kFatal, "the slot cannot be used any more: see docs/OPERATIONS.md on a "
-                                 "lost slot"},
+    SqlstateRow{"55000", kFatal,
+                "the slot cannot be used any more: see docs/OPERATIONS.md on a "
+                "lost slot"},
     SqlstateRow{"55006", kTransient, "another process holds the slot"},
-    SqlstateRow{"55P03", kTransient, "a transaction holds the lock: end it, or raise "
-                                     "source.lock_timeout_ms"},
+    SqlstateRow{"55P03", kTransient,
+                "a transaction holds the lock: end it, or raise "
+                "source.lock_timeout_ms"},
     SqlstateRow{"57014", kTransient, ""},
     SqlstateRow{"57P01", kTransient, ""},
     SqlstateRow{"57P02", kTransient, ""},
     SqlstateRow{"57P03", kTransient, ""},
     SqlstateRow{"57P04", kFatal, "the database was dropped, and the slot with it"},
     SqlstateRow{"58030", kTransient, ""},
-    SqlstateRow{"58P01", kFatal, "a file the server needs is gone: WAL that was removed, or the "
-                                 "plugin's library"},
+    SqlstateRow{"58P01", kFatal,
+                "a file the server needs is gone: WAL that was removed, or the "
+                "plugin's library"},
     SqlstateRow{"XX", kTransient, ""},
 };
 

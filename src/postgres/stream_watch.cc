@@ -1,7 +1,9 @@
 #include "postgres/stream_watch.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <string_view>
 #include <utility>
 
 #include "postgres/preflight.h"
@@ -28,7 +30,9 @@ WalsenderActivity activity_of(bool exists, const std::string& wait_event) {
     return WalsenderActivity::gone;
   }
   std::string event = lower(wait_event);
-  return event == "walsendermain" || event == "walsenderwaitforwal" || event == "walsenderwritedata"
+  constexpr std::array<std::string_view, 5> kWaits = {
+      "walsendermain", "walsenderwaitforwal", "walsenderwritedata", "clientread", "clientwrite"};
+  return std::find(kWaits.begin(), kWaits.end(), event) != kWaits.end()
              ? WalsenderActivity::waiting
              : WalsenderActivity::working;
 }

@@ -49,8 +49,8 @@ Result<std::unique_ptr<WalSource>> WalSource::create(EventLoop& loop, const Sour
   if (!partitions) {
     return fail(std::move(partitions).error());
   }
-  return std::unique_ptr<WalSource>(new WalSource(loop, source, outbox, route, dsn, std::move(note),
-                                                  std::move(*partitions)));
+  return std::unique_ptr<WalSource>(
+      new WalSource(loop, source, outbox, route, dsn, std::move(note), std::move(*partitions)));
 }
 
 WalSource::WalSource(EventLoop& loop, const SourceConfig& source, const OutboxConfig& outbox,
@@ -252,8 +252,7 @@ Result<bool> WalSource::on_lookup(Change& change) {
   }
   Insert insert = *std::exchange(held_, std::nullopt);
   apply_reading();
-  OUTRIDER_TRY(PartitionMap::Place place,
-               partitions_.learn(*insert.relation, *rows, transaction_));
+  OUTRIDER_TRY(PartitionMap::Place place, partitions_.learn(*insert.relation, *rows, transaction_));
   insert.root = place.root;
   change = insert;
   return true;

@@ -141,7 +141,7 @@ class WalSource final : public ChangeSource {
   bool start_pending_ = false;
   bool reading_ = true;
   int walsender_pid_ = 0;
-  Lsn transaction_;  ///< Commit position of the transaction being received, for errors.
+  Lsn transaction_;             ///< Commit position of the transaction being received, for errors.
   std::optional<Insert> held_;  ///< Waits for the catalogue's answer.
   std::optional<Keepalive> deferred_reply_;
   MonoTime reply_allowed_{};

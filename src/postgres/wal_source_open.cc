@@ -192,10 +192,11 @@ Result<bool> WalSource::on_waiting(Now now) {
   if (control_.state() != Connection::State::idle || now.mono < next_poll_) {
     return false;
   }
-  OUTRIDER_TRY(control_.send("SELECT active, active_pid FROM pg_catalog.pg_replication_slots "
-                             "WHERE slot_name = " +
-                                 quote_literal(source_.slot),
-                             now, kQueryTimeout));
+  OUTRIDER_TRY(
+      control_.send("SELECT active, active_pid FROM pg_catalog.pg_replication_slots "
+                    "WHERE slot_name = " +
+                        quote_literal(source_.slot),
+                    now, kQueryTimeout));
   return false;
 }
 
@@ -325,8 +326,8 @@ Result<bool> WalSource::on_started(Now now) {
     return fail(replication_error(*answer->error));
   }
   if (stream_.connection().state() != Connection::State::copy_both) {
-    return fail(ErrorKind::fatal, "the server did not begin to stream from slot \"" +
-                                      source_.slot + "\"");
+    return fail(ErrorKind::fatal,
+                "the server did not begin to stream from slot \"" + source_.slot + "\"");
   }
   step_ = Step::streaming;
   stream_.begin(now);

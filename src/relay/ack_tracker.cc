@@ -123,9 +123,14 @@ std::optional<AckTracker::Finished> AckTracker::pop_finished() {
   return Finished{transaction.commit_time, transaction.records};
 }
 
-void AckTracker::adopt_idle_position(Lsn wal_end) {
+void AckTracker::server_sent_all_before(Lsn wal_end) {
   received_lsn_ = std::max(received_lsn_, wal_end);
-  if (idle() && wal_end > flushed_lsn_) {
+  if (in_transaction_ || has_partial()) {
+    return;
+  }
+  if (!ring_.empty()) {
+    ring_.back().commit_end_lsn = std::max(ring_.back().commit_end_lsn, wal_end);
+  } else if (wal_end > flushed_lsn_) {
     set_flushed(wal_end);
   }
 }

@@ -155,6 +155,14 @@ void Relay::lose_source(Error error, Now now) {
 }
 
 void Relay::lose_sink(Error error, Now now) {
+  if (stop_error_) {
+    return;  // The consequence of what already ends the relay.
+  }
+  if (error.kind != ErrorKind::transient) {
+    drain_ = false;
+    stop_with(std::move(error), now);
+    return;
+  }
   ++counters_.sink_restarts;
   sink_losses_.push_back(now.mono);
   while (now.mono - sink_losses_.front() > kSinkLossWindow) {
@@ -203,8 +211,9 @@ void Relay::serve_reports(Now now) {
         return;
       }
       ++counters_.refused;
-      observer_.on_row_refused(OutboxEvent{}, tracker_.commit_lsn_of(refused->sequence),
-                               refused->error);
+      OutboxEvent event;
+      event.event_id = refused->event_id;
+      observer_.on_row_refused(event, tracker_.commit_lsn_of(refused->sequence), refused->error);
       drain_ = false;  // Everything behind a refused record is purged by the gapless guarantee.
       stop_with(std::move(refused->error), now);
       return;
@@ -425,7 +434,7 @@ bool Relay::handle(const Change& change, Now now) {
   if (const auto* commit = std::get_if<Commit>(&change)) {
     handle_commit(*commit, now);
   } else if (const auto* keepalive = std::get_if<Keepalive>(&change)) {
-    tracker_.adopt_idle_position(keepalive->wal_end);
+    tracker_.server_sent_all_before(keepalive->wal_end);
     reply_wanted_ = reply_wanted_ || keepalive->reply_requested;
   } else if (const auto* skipped = std::get_if<Skipped>(&change)) {
     handle_skipped(*skipped);

@@ -271,7 +271,8 @@ void FakeSink::exchange(Now now) {
       unreported.pop_front();
     }
     if (!queue.empty() && happens(random_, odds_.lose_outcome)) {
-      reports_.push_back(Refused{queue.front().sequence, link_error("the outcome is unknown")});
+      reports_.push_back(Refused{queue.front().sequence, link_error("the outcome is unknown"),
+                                 queue.front().id});
       fatal_ = true;
     } else if (happens(random_, odds_.fatal_producer)) {
       reports_.push_back(SinkLost{link_error("out of order sequence")});

@@ -99,7 +99,7 @@ class Relay:
             self._process = subprocess.Popen(
                 [binary(), "run", "-c", self.config_path, *self._arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory,
-                start_new_session=True, env={**os.environ, **self._env},
+                start_new_session=True, env=self._environment(),
                 preexec_fn=cleanup.child_setup())
         if wait_ready:
             self.wait_ready(timeout_s)
@@ -108,6 +108,12 @@ class Relay:
     @property
     def pid(self):
         return self._process.pid
+
+    def _environment(self):
+        # The relay reads every OUTRIDER_ variable as an option; those of the tests are not for it.
+        own = {name: value for name, value in os.environ.items()
+               if not name.startswith("OUTRIDER_")}
+        return {**own, **self._env}
 
     def running(self):
         return self._process is not None and self._process.poll() is None

@@ -56,8 +56,10 @@ class AckTracker {
   /// Move the flushed position over the front transaction if it is finished; call until nothing.
   std::optional<Finished> pop_finished();
 
-  /// The server has sent everything before `wal_end`: adopted only when nothing is in flight.
-  void adopt_idle_position(Lsn wal_end);
+  /// The server has sent everything before `wal_end`. With nothing in flight that is flushed at
+  /// once; else it becomes the end of the newest transaction in flight; within a transaction it
+  /// means nothing. Kept rather than dropped, since an idle server may not say it again for long.
+  void server_sent_all_before(Lsn wal_end);
 
   /// The database link is lost: what is in the ring stays, an open transaction stays as partial.
   void link_lost();

@@ -85,6 +85,8 @@ struct Delivered {
 struct Refused {
   std::uint64_t sequence = 0;
   Error error;
+  std::string event_id;  ///< As the record's header says; a batch is refused whole, so this may be
+                         ///< an innocent neighbour of the record at fault.
 };
 
 /// The producer as a whole cannot go on (librdkafka's fatal errors); restart() makes a new one.

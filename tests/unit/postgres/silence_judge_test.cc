@@ -81,6 +81,7 @@ TEST(WalsenderActivity, IsReadFromItsWaitEvent) {
   EXPECT_EQ(activity_of(true, "WalSenderWaitForWAL"), WalsenderActivity::waiting);
   EXPECT_EQ(activity_of(true, "WalSenderWaitForWal"), WalsenderActivity::waiting);
   EXPECT_EQ(activity_of(true, "WalSenderWriteData"), WalsenderActivity::waiting);
+  EXPECT_EQ(activity_of(true, "ClientWrite"), WalsenderActivity::waiting);
 }
 
 }  // namespace

@@ -70,23 +70,31 @@ TEST_F(AckTrackerTest, AMillionForeignTransactionsDuringAnOutageDoNotGrowTheRing
   EXPECT_EQ(tracker_.flushed_lsn(), at(1'000 + 999'999 * 20 + 10));
 }
 
-TEST_F(AckTrackerTest, KeepaliveIsAdoptedOnlyWhenNothingIsInFlight) {
-  tracker_.adopt_idle_position(at(150));
+TEST_F(AckTrackerTest, AKeepaliveCountsOnceWhatWasSentBeforeIsAcknowledged) {
+  tracker_.server_sent_all_before(at(150));
   EXPECT_EQ(tracker_.flushed_lsn(), at(150));
   const std::uint64_t sequence = run_transaction(tracker_, 200, 1);
-  tracker_.adopt_idle_position(at(500));
+  tracker_.server_sent_all_before(at(500));
   EXPECT_EQ(tracker_.flushed_lsn(), at(150));
   tracker_.acknowledge(sequence);
   EXPECT_EQ(pop_all(tracker_), 1);
-  tracker_.adopt_idle_position(at(400));
-  EXPECT_EQ(tracker_.flushed_lsn(), at(400));
+  EXPECT_EQ(tracker_.flushed_lsn(), at(500));
+}
+
+TEST_F(AckTrackerTest, AKeepaliveWithinATransactionMeansNothing) {
   ASSERT_TRUE(tracker_.begin(at(600), WallTime{}));
-  tracker_.adopt_idle_position(at(590));
-  EXPECT_EQ(tracker_.flushed_lsn(), at(400));
+  tracker_.server_sent_all_before(at(590));
+  EXPECT_EQ(tracker_.flushed_lsn(), at(100));
+  const std::uint64_t sequence = tracker_.add_record(1);
+  tracker_.link_lost();
+  tracker_.server_sent_all_before(at(595));
+  tracker_.acknowledge(sequence);
+  EXPECT_EQ(pop_all(tracker_), 0) << "a partial transaction still holds the position";
+  EXPECT_EQ(tracker_.flushed_lsn(), at(100));
 }
 
 TEST_F(AckTrackerTest, ACommitRecordRightAtAnAdoptedPositionIsFresh) {
-  tracker_.adopt_idle_position(at(200));
+  tracker_.server_sent_all_before(at(200));
   EXPECT_FALSE(tracker_.begin(at(200), WallTime{}).value().whole);
 }
 
