@@ -25,7 +25,8 @@ Result<std::unique_ptr<Application>> Application::create(const Config& config,
     app->pipelines_.push_back(std::move(made));
   }
   log.write(LogLevel::info, "outrider starts",
-            {{"version", kVersion}, {"pipelines", config.pipelines.size()},
+            {{"version", kVersion},
+             {"pipelines", config.pipelines.size()},
              {"http", app->http_ ? std::to_string(app->http_->port()) : "off"},
              {"delivery", request.dry_run ? "dry run, nothing is confirmed" : "at least once"}});
   return app;
@@ -37,7 +38,8 @@ void Application::add_routes() {
   http_->add_route("/metrics", [this](const HttpRequest&) {
     return HttpResponse{200, std::string(kMetricsContentType), registry_.text()};
   });
-  // Served by the loop itself: an answer is the proof that the loop turns. Outages do not change it.
+  // Served by the loop itself: an answer is the proof that the loop turns. Outages do not change
+  // it.
   http_->add_route("/livez", [](const HttpRequest&) {
     return HttpResponse{200, "text/plain; charset=utf-8", "ok\n"};
   });
@@ -63,8 +65,9 @@ bool Application::all_stopped() const {
 bool Application::handle_signals(Now now) {
   EventLoop::Signals signals = loop_->take_signals();
   if (signals.reload > 0) {
-    log_.write(LogLevel::info, "SIGHUP: nothing is reloaded yet; secrets are read again at every "
-                               "connect, everything else needs a restart");
+    log_.write(LogLevel::info,
+               "SIGHUP: nothing is reloaded yet; secrets are read again at every "
+               "connect, everything else needs a restart");
   }
   if (signals.stop == 0) {
     return true;
@@ -143,7 +146,8 @@ ExitCode Application::verdict() const {
                relay.confirmed_all() ? "stopped, everything confirmed"
                                      : "stopped before everything was confirmed: nothing is lost, "
                                        "duplicates are possible after the next start",
-               {{"pipeline", pipeline->name()}, {"slot", pipeline->config().source.slot},
+               {{"pipeline", pipeline->name()},
+                {"slot", pipeline->config().source.slot},
                 {"confirmed_lsn", relay.confirmed_lsn()},
                 {"in_flight", relay.tracker().in_flight_records()},
                 {"published", relay.counters().acknowledged}});

@@ -1,4 +1,5 @@
-// Application: the process of `outrider run`. Builds the pipelines, turns the loop, ends with a code.
+// Application: the process of `outrider run`. Builds the pipelines, turns the loop, ends with a
+// code.
 //
 // Reads top-down as the block diagram of docs/ARCHITECTURE.md. A turn's order is fixed: signals,
 // then each pipeline (Kafka's reports free space, then changes are pulled, then status), then HTTP.
@@ -35,7 +36,8 @@ class Application {
   ExitCode run();
 
  private:
-  Application(Log& log, const Clock& clock) : log_(log), clock_(clock), metrics_(registry_, clock) {}
+  Application(Log& log, const Clock& clock)
+      : log_(log), clock_(clock), metrics_(registry_, clock) {}
 
   void add_routes();
   bool all_stopped() const;

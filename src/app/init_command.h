@@ -1,8 +1,8 @@
 // `outrider init`: print the SQL that prepares a database for the relay, or apply it.
 //
-// Printing connects only when a dsn is known, to learn the server's plugins and the database's name.
-// Applying runs statement after statement on one connection and says what each did; every statement
-// can be run twice. Blocks: it is a command of its own, not part of the loop.
+// Printing connects only when a dsn is known, to learn the server's plugins and the database's
+// name. Applying runs statement after statement on one connection and says what each did; every
+// statement can be run twice. Blocks: it is a command of its own, not part of the loop.
 #pragma once
 
 #include <functional>

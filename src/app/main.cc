@@ -90,8 +90,11 @@ int check_config_command(const ConfigFlags& flags, bool print) {
 std::string exit_codes_text() {
   std::string text = "Exit codes:\n";
   for (const ExitCodeHelp& row : kExitCodes) {
-    text += "  " + std::to_string(row.code) + std::string(row.code < 10 ? 4 : row.code < 100 ? 3 : 2,
-                                                          ' ') +
+    text += "  " + std::to_string(row.code) +
+            std::string(row.code < 10    ? 4
+                        : row.code < 100 ? 3
+                                         : 2,
+                        ' ') +
             row.meaning + "\n";
   }
   return text;
@@ -114,7 +117,8 @@ int command_line(int argc, char** argv) {
   run->callback([&] { code = run_command(flags, request); });
 
   bool print = false;
-  CLI::App* check = app.add_subcommand("check-config", "check the configuration, connect to nothing");
+  CLI::App* check =
+      app.add_subcommand("check-config", "check the configuration, connect to nothing");
   add_config_flags(*check, flags);
   check->add_flag("--print", print, "show the effective values and where each came from");
   check->callback([&] { code = check_config_command(flags, print); });

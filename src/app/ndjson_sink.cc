@@ -62,7 +62,8 @@ void append_base64(std::string& out, std::string_view bytes) {
   for (std::size_t at = 0; at < bytes.size(); at += 3) {
     std::uint32_t group = 0;
     for (std::size_t i = 0; i < 3; ++i) {
-      group = (group << 8) | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0);
+      group =
+          (group << 8) | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0);
     }
     for (std::size_t i = 0; i < 4; ++i) {
       out += at + i <= bytes.size() ? kDigits[(group >> (18 - 6 * i)) & 63] : '=';

@@ -61,13 +61,12 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(EventLoop& loop, Log& log, co
   pipeline->observer_ = std::make_unique<RelayLog>(log, config.name, config.source.slot, clock);
   RelayLog& observer = *pipeline->observer_;
   OUTRIDER_TRY(pipeline->mapper_, make_record_mapper(config.outbox, config.route));
-  OUTRIDER_TRY(pipeline->source_,
-               WalSource::create(
-                   loop, config.source, config.outbox, config.route,
-                   [dsn = config.source.dsn] { return resolve_conninfo(dsn); },
-                   [&observer](const SourceNote& note) {
-                     observer.note(note.level, note.message, note.fields);
-                   }));
+  OUTRIDER_TRY(pipeline->source_, WalSource::create(
+                                      loop, config.source, config.outbox, config.route,
+                                      [dsn = config.source.dsn] { return resolve_conninfo(dsn); },
+                                      [&observer](const SourceNote& note) {
+                                        observer.note(note.level, note.message, note.fields);
+                                      }));
   OUTRIDER_TRY(pipeline->sink_, make_sink(loop, config, observer, dry_run_out));
   pipeline->relay_ =
       std::make_unique<Relay>(relay_options(config, dry_run_out != nullptr), *pipeline->source_,

@@ -21,8 +21,7 @@ struct CounterRow {
 constexpr CounterRow kCounters[] = {
     {"outbox_events_published_total", "Events whose record the broker has acknowledged",
      &RelayCounters::acknowledged},
-    {"outbox_events_produced_total", "Events handed to the Kafka client",
-     &RelayCounters::events},
+    {"outbox_events_produced_total", "Events handed to the Kafka client", &RelayCounters::events},
     {"outbox_events_refused_total", "Rows that could not be decoded, routed or sent",
      &RelayCounters::refused},
     {"outbox_produced_bytes_total", "Bytes of keys, values and headers handed to the Kafka client",
@@ -85,13 +84,13 @@ PipelineMetrics::Families::Families(MetricsRegistry& registry) {
   for (const CounterRow& row : kCounters) {
     counters.push_back(registry.counters(row.name, row.help, label));
   }
-  pending = registry.gauges("outbox_events_pending",
-                            "Events received from the server and not yet acknowledged by Kafka",
-                            label);
+  pending =
+      registry.gauges("outbox_events_pending",
+                      "Events received from the server and not yet acknowledged by Kafka", label);
   in_flight_bytes = registry.gauges("outbox_in_flight_bytes",
                                     "Memory counted for records not yet acknowledged", label);
-  in_flight_records_limit = registry.gauges(
-      "outbox_in_flight_records_limit", "Records in flight at which reading pauses", label);
+  in_flight_records_limit = registry.gauges("outbox_in_flight_records_limit",
+                                            "Records in flight at which reading pauses", label);
   in_flight_bytes_limit = registry.gauges("outbox_in_flight_bytes_limit",
                                           "Bytes in flight at which reading pauses", label);
   oldest_age = registry.gauges(

@@ -11,9 +11,9 @@ void RelayLog::on_phase(Phase from, Phase to) {
   // Pauses and resumptions are many under load; they are a metric and only a debug line.
   const bool routine = to == Phase::paused || from == Phase::paused || to == Phase::starting ||
                        to == Phase::backing_off;
-  log_.write(routine ? LogLevel::debug : LogLevel::info, "phase changed",
-             {{"pipeline", pipeline_}, {"slot", slot_}, {"from", to_string(from)},
-              {"to", to_string(to)}});
+  log_.write(
+      routine ? LogLevel::debug : LogLevel::info, "phase changed",
+      {{"pipeline", pipeline_}, {"slot", slot_}, {"from", to_string(from)}, {"to", to_string(to)}});
 }
 
 void RelayLog::on_stream_start(Lsn from, bool resumed) {
@@ -26,23 +26,37 @@ void RelayLog::on_source_lost(const Error& error, std::chrono::milliseconds dela
   source_trouble_ = describe(error);
   log_.write_limited(LogLevel::warn, pipeline_ + "/source/" + error.code + error.message,
                      clock_.now(), kRepeatInterval, "database link lost, trying again",
-                     {{"pipeline", pipeline_}, {"slot", slot_}, {"error", error.message},
-                      {"code", error.code}, {"hint", error.hint}, {"retry_in_ms", delay}});
+                     {{"pipeline", pipeline_},
+                      {"slot", slot_},
+                      {"error", error.message},
+                      {"code", error.code},
+                      {"hint", error.hint},
+                      {"retry_in_ms", delay}});
 }
 
 void RelayLog::on_sink_restart(const Error& error, Lsn rewind_to) {
   log_.write(LogLevel::warn,
              "producer replaced: delivery of some records is unknown, they are sent again",
-             {{"pipeline", pipeline_}, {"slot", slot_}, {"error", error.message},
-              {"code", error.code}, {"rewind_to_lsn", rewind_to}});
+             {{"pipeline", pipeline_},
+              {"slot", slot_},
+              {"error", error.message},
+              {"code", error.code},
+              {"rewind_to_lsn", rewind_to}});
 }
 
 void RelayLog::on_row_refused(const OutboxEvent& event, Lsn commit_lsn, const Error& error) {
   log_.write(LogLevel::error, "row cannot be relayed",
-             {{"pipeline", pipeline_}, {"slot", slot_}, {"table", event.table},
-              {"event_id", event.event_id}, {"event_type", event.event_type},
-              {"aggregate_id", event.aggregate_id}, {"commit_lsn", commit_lsn}, {"attempt", 1},
-              {"error", error.message}, {"code", error.code}, {"hint", error.hint}});
+             {{"pipeline", pipeline_},
+              {"slot", slot_},
+              {"table", event.table},
+              {"event_id", event.event_id},
+              {"event_type", event.event_type},
+              {"aggregate_id", event.aggregate_id},
+              {"commit_lsn", commit_lsn},
+              {"attempt", 1},
+              {"error", error.message},
+              {"code", error.code},
+              {"hint", error.hint}});
 }
 
 void RelayLog::on_transaction_acked(WallTime commit_time, std::uint64_t, Now now) {
@@ -54,8 +68,12 @@ void RelayLog::on_transaction_acked(WallTime commit_time, std::uint64_t, Now now
 void RelayLog::on_stop_reason(const Error& error) {
   source_trouble_ = describe(error);
   log_.write(LogLevel::error, "pipeline stops",
-             {{"pipeline", pipeline_}, {"slot", slot_}, {"kind", to_string(error.kind)},
-              {"error", error.message}, {"code", error.code}, {"hint", error.hint}});
+             {{"pipeline", pipeline_},
+              {"slot", slot_},
+              {"kind", to_string(error.kind)},
+              {"error", error.message},
+              {"code", error.code},
+              {"hint", error.hint}});
 }
 
 void RelayLog::note(LogLevel level, std::string_view message,

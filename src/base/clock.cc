@@ -3,9 +3,9 @@
 namespace outrider {
 
 Now SystemClock::now() const {
-  return Now{std::chrono::steady_clock::now(),
-             std::chrono::time_point_cast<std::chrono::microseconds>(
-                 std::chrono::system_clock::now())};
+  return Now{
+      std::chrono::steady_clock::now(),
+      std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now())};
 }
 
 }  // namespace outrider

@@ -22,10 +22,11 @@ Result<> keep(Stage& stage, Report& report) {
   stage.drop_consumer();
   report.heading("Everything keeps running; Ctrl-C ends and removes it");
   stage.describe_reading(report);
-  for (;;) {
-    OUTRIDER_TRY(sleep_for(200ms));
+  while (!interrupted()) {
     OUTRIDER_TRY(stage.check_running());
+    if (!sleep_for(200ms)) break;
   }
+  return {};
 }
 
 void print_error(const Error& error) {
@@ -65,8 +66,8 @@ int run_demo(const DemoFlags& flags) {
     stage.close();
   }
   if (!report.failures().empty()) return demo::kExitFailed;
-  if (demo::interrupted()) return demo::kExitInterrupted;
-  return played ? 0 : demo::kExitFailed;
+  if (played) return 0;
+  return demo::interrupted() ? demo::kExitInterrupted : demo::kExitFailed;
 }
 
 }  // namespace outrider

@@ -18,7 +18,7 @@ struct DemoFlags {
 };
 
 /// 0: every figure held. 1: something could not be started, or a figure did not hold (it is named).
-/// 130: ended by a signal.
+/// 130: ended by a signal before the end.
 int run_demo(const DemoFlags& flags);
 
 }  // namespace outrider

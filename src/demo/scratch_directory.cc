@@ -21,7 +21,8 @@ namespace {
 // sun_path has 108 bytes; "/outrider-demo-XXXXXX/.s.PGSQL.5432" and a zero take 37 of them.
 constexpr std::size_t kParentPathMax = 70;
 
-std::string parent_directory() {
+std::string parent_directory(const std::optional<UserId>& owner) {
+  if (owner) return "/tmp";  // Another user may not be able to enter what TMPDIR names.
   const char* chosen = std::getenv("TMPDIR");
   const std::string path = chosen == nullptr ? "" : chosen;
   const bool fits = !path.empty() && path[0] == '/' && path.size() <= kParentPathMax;
@@ -36,7 +37,7 @@ Error file_error(const std::string& what, const std::string& path) {
 }  // namespace
 
 Result<ScratchDirectory> ScratchDirectory::create(const std::optional<UserId>& owner) {
-  std::string path = parent_directory() + "/outrider-demo-XXXXXX";
+  std::string path = parent_directory(owner) + "/outrider-demo-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) return fail(file_error("cannot make directory", path));
   ScratchDirectory directory(path);
   if (owner && chown(path.c_str(), owner->uid, owner->gid) != 0) {

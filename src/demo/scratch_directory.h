@@ -1,7 +1,8 @@
 // ScratchDirectory: a fresh directory that goes with this object, and what else is free for a
 // while.
 //
-// Under $TMPDIR, or /tmp where that is unset or too long for the path of a Unix socket. Mode 0700.
+// Under $TMPDIR, or /tmp where that is unset, too long for the path of a Unix socket, or perhaps
+// closed to the user the directory is made for. Mode 0700.
 #pragma once
 
 #include <optional>

@@ -70,7 +70,7 @@ Result<> Stage::start_postgres(Report& report) {
   const auto began = std::chrono::steady_clock::now();
   if (flags_.dsn.empty()) {
     report.line("   starting PostgreSQL " + std::to_string(postgres_binaries_.major) + " from " +
-                postgres_binaries_.directory);
+                postgres_binaries_.directory + " in " + directory_.path());
     OUTRIDER_TRY(ThrowawayPostgres postgres,
                  ThrowawayPostgres::start(postgres_binaries_, directory_, postgres_user_));
     postgres_.emplace(std::move(postgres));
@@ -105,7 +105,7 @@ Result<> Stage::start_relay(Report& report) {
   OUTRIDER_TRY(relay_settings_.http_port, free_port());
   OUTRIDER_TRY(relay_.start(directory_, relay_settings_));
   OUTRIDER_TRY(wait_for_relay());
-  report.line("   relay streams after " + one_decimal(seconds_since(began)) + " s");
+  report.line("   relay streaming after " + one_decimal(seconds_since(began) * 1e3) + " ms");
   return {};
 }
 

@@ -9,6 +9,13 @@ constexpr std::size_t kSteadyOrders = 500;
 constexpr double kSteadyPerSecond = 500;
 constexpr auto kArrivalLimit = 10s;
 
+std::string record_row(const std::string& topic, const std::string& partition,
+                       const std::string& offset, const std::string& key, const std::string& id,
+                       const std::string& ms) {
+  return "   " + padded(topic, 26) + padded(partition, 5) + padded(offset, 7) + padded(key, 12) +
+         padded(id, 37) + ms;
+}
+
 }  // namespace
 
 Result<> Story::tell() {
@@ -30,23 +37,23 @@ Result<> Story::show_record(const std::string& id) {
     report_.line("   event " + id + " did not arrive");
     return {};
   }
-  report_.line("   " + padded(record->topic, 26) + padded(std::to_string(record->partition), 5) +
-               padded(std::to_string(record->offset), 8) + padded(record->key, 13) +
-               padded(record->id, 38) + one_decimal(ledger_.latency_ms(id).value_or(0)));
+  report_.line(record_row(record->topic, std::to_string(record->partition),
+                          std::to_string(record->offset), record->key, record->id,
+                          one_decimal(ledger_.latency_ms(id).value_or(0))));
   return {};
 }
 
 Result<> Story::orders_placed() {
   report_.heading("1. Orders placed, and their records");
-  report_.line("   topic                     part offset  key          header id" +
-               std::string(29, ' ') + "ms from commit to consumer");
+  report_.line("   ms: from COMMIT's return to the consumer");
+  report_.line(record_row("topic", "part", "offset", "key", "header id", "ms"));
   for (int i = 0; i < 6; ++i) {
     OUTRIDER_TRY(std::string id, i % 3 == 2 ? shop_.pay() : shop_.place());
     OUTRIDER_TRY(show_record(id));
   }
   report_.check(ledger_.missing_count() == 0 && ledger_.wrong_count() == 0,
                 "6 committed, " + grouped(ledger_.relayed_count()) +
-                    " records; the first one opened the connections to Kafka");
+                    " records (the first waited for the relay to connect to Kafka)");
   return {};
 }
 

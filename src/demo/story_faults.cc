@@ -10,8 +10,6 @@ using namespace std::chrono_literals;
 constexpr std::size_t kKillOrders = 2'000;
 constexpr double kOrdersPerSecond = 1'000;
 constexpr double kDownMs = 3'000;
-/// "up" is asked for so much earlier: the mock cluster takes up to a second to listen again.
-constexpr double kUpLeadMs = 500;
 constexpr std::int64_t kGrowthMaxKb = 8 * 1024;
 constexpr auto kCatchUpLimit = 20s;
 
@@ -71,7 +69,7 @@ Result<> Story::load_while_down(std::int64_t& highest_kb, double& down_ms) {
         phase = Phase::down;
         return true;
       case Phase::down:
-        if (milliseconds_since(since) < kDownMs - kUpLeadMs) return true;
+        if (milliseconds_since(since) < kDownMs) return true;
         OUTRIDER_TRY(stage_.mock().ask_up());
         phase = Phase::coming_up;
         return true;

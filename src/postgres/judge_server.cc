@@ -181,6 +181,9 @@ void add_warnings(const Case& known, StartPlan& plan) {
     plan.warnings.push_back(
         "idle_replication_slot_timeout is set: a relay that is stopped for longer loses its slot");
   }
+  plan.wal_sender_timeout_ms = known.source.wal_sender_timeout_ms != 0
+                                   ? known.source.wal_sender_timeout_ms
+                                   : facts.wal_sender_timeout_ms;
   if (known.source.wal_sender_timeout_ms == 0) {
     if (facts.wal_sender_timeout_ms == 0) {
       plan.warnings.push_back(

@@ -44,7 +44,8 @@ struct StartPlan {
   bool create_slot = false;
   bool slot_active = false;  ///< Held by another process: wait as standby.
   int slot_active_pid = 0;
-  Lsn confirmed_flush_lsn;  ///< Of the existing slot.
+  Lsn confirmed_flush_lsn;                 ///< Of the existing slot.
+  std::int64_t wal_sender_timeout_ms = 0;  ///< In force for our walsender; 0: none.
 
   /// Options for START_REPLICATION's parenthesis, names and raw values, in order.
   std::vector<std::pair<std::string, std::string>> plugin_options;

@@ -160,7 +160,7 @@ Result<bool> WalSource::next(Change& change, Now now) {
   }
   if (start_pending_) {
     start_pending_ = false;
-    change = StreamStart{started_from_};
+    change = StreamStart{started_from_, milliseconds(plan_.wal_sender_timeout_ms)};
     return true;
   }
   if (deferred_reply_ && now.mono >= reply_allowed_) {

@@ -63,8 +63,8 @@ Result<AckTracker::Known> AckTracker::begin(Lsn commit_lsn, WallTime commit_time
 std::uint64_t AckTracker::add_record(std::uint32_t bytes) {
   OUTRIDER_CHECK(in_transaction_ && !open_is_known_, "records belong to an open transaction");
   if (!open_is_in_ring_) {
-    ring_.push_back(Transaction{open_commit_lsn_, Lsn{}, open_commit_time_, next_sequence_, 0, 0,
-                                false});
+    ring_.push_back(
+        Transaction{open_commit_lsn_, Lsn{}, open_commit_time_, next_sequence_, 0, 0, false});
     open_is_in_ring_ = true;
     known_commit_lsn_ = open_commit_lsn_;
   }

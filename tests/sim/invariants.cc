@@ -58,8 +58,8 @@ void Invariants::status_sent(Lsn flushed, Now now) {
   trace(flushed.to_wire());
   if (!undelivered_.empty() && undelivered_.begin()->first < flushed) {
     breach("position " + flushed.to_string() + " was confirmed, but event " +
-           undelivered_.begin()->second + " of commit " +
-           undelivered_.begin()->first.to_string() + " is not durable");
+           undelivered_.begin()->second + " of commit " + undelivered_.begin()->first.to_string() +
+           " is not durable");
   }
 }
 

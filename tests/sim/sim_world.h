@@ -1,9 +1,10 @@
-// SimWorld: a seeded world around the real Relay, decoder and mapper. No socket, no clock, no thread.
+// SimWorld: a seeded world around the real Relay, decoder and mapper. No socket, no clock, no
+// thread.
 //
 // It plays the database (WAL, slot, walsender that can be cut, restarted, or forget its latest
-// confirmed position), the broker (partitions, lost outcomes, fatal errors, outages, late appends of
-// purged records) and the supervisor (crashes, clean stops, restarts of the relay), one random step
-// at a time, and asks Invariants after each. The same seed gives the same trace.
+// confirmed position), the broker (partitions, lost outcomes, fatal errors, outages, late appends
+// of purged records) and the supervisor (crashes, clean stops, restarts of the relay), one random
+// step at a time, and asks Invariants after each. The same seed gives the same trace.
 #pragma once
 
 #include <cstdint>

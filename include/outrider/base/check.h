@@ -12,9 +12,9 @@ namespace outrider {
 }  // namespace outrider
 
 /// `OUTRIDER_CHECK(condition, "why it must hold")`.
-#define OUTRIDER_CHECK(condition, why)                                       \
-  do {                                                                       \
-    if (!(condition)) [[unlikely]] {                                         \
-      ::outrider::check_failed(#condition, __FILE__, __LINE__, why);         \
-    }                                                                        \
+#define OUTRIDER_CHECK(condition, why)                               \
+  do {                                                               \
+    if (!(condition)) [[unlikely]] {                                 \
+      ::outrider::check_failed(#condition, __FILE__, __LINE__, why); \
+    }                                                                \
   } while (false)

@@ -36,14 +36,17 @@ struct SourceConfig {
   std::int64_t status_interval_ms = 5'000;  ///< Upper bound; a shorter server timeout shortens it.
   std::int64_t confirm_interval_ms = 5;     ///< Coalesces statuses that only move the position.
   std::int64_t wal_sender_timeout_ms = 30'000;  ///< Set for our own session; 0 keeps the server's.
-  std::int64_t silence_probe_ms = 15'000;   ///< Nothing heard for so long: ask for a reply; twice: lost.
+  std::int64_t silence_probe_ms =
+      15'000;  ///< Nothing heard for so long: ask for a reply; twice: lost.
   std::int64_t reconnect_first_ms = 100;
   std::int64_t reconnect_max_ms = 10'000;
-  std::int64_t slot_poll_interval_ms = 250;  ///< How often a standby looks whether the slot is free.
-  std::int64_t watch_interval_ms = 1'000;    ///< How often sync_state is looked at while streaming.
-  std::int64_t lock_timeout_ms = 10'000;     ///< For CREATE_REPLICATION_SLOT and CREATE PUBLICATION.
-  std::int64_t read_pause_us = 200;          ///< Longest pause between reads of a backlog; 0: none.
-  std::vector<std::string> former_partitions;  ///< Detached or dropped leaves whose rows are events.
+  std::int64_t slot_poll_interval_ms =
+      250;                                 ///< How often a standby looks whether the slot is free.
+  std::int64_t watch_interval_ms = 1'000;  ///< How often sync_state is looked at while streaming.
+  std::int64_t lock_timeout_ms = 10'000;   ///< For CREATE_REPLICATION_SLOT and CREATE PUBLICATION.
+  std::int64_t read_pause_us = 200;        ///< Longest pause between reads of a backlog; 0: none.
+  std::vector<std::string>
+      former_partitions;  ///< Detached or dropped leaves whose rows are events.
 };
 
 /// Which column carries what. An empty name: recognised from the table's columns.
@@ -83,7 +86,8 @@ struct TopicConfig {
 
 struct KafkaConfig {
   SecretText bootstrap_servers;
-  std::map<std::string, SecretText> properties;  ///< Any librdkafka property that keeps the contract.
+  std::map<std::string, SecretText>
+      properties;  ///< Any librdkafka property that keeps the contract.
   TopicConfig topics;
   std::int64_t fatal_errors_max = 5;  ///< So many producer losses within a minute end the relay.
 };

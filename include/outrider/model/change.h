@@ -120,7 +120,7 @@ struct Keepalive {
 /// The server has answered our CopyDone: it has processed every status sent before it.
 struct StreamEnd {};
 
-using Change = std::variant<StreamStart, Begin, Insert, Skipped, Commit, LogicalMessage, Keepalive,
-                            StreamEnd>;
+using Change =
+    std::variant<StreamStart, Begin, Insert, Skipped, Commit, LogicalMessage, Keepalive, StreamEnd>;
 
 }  // namespace outrider

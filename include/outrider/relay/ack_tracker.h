@@ -2,11 +2,12 @@
 //
 // Owns a ring of transactions whose records are not all acknowledged, in commit order. The flushed
 // position moves to the commit end of the front transaction once that is committed and has nothing
-// open, and never otherwise. A transaction without records merges into the one before it, so foreign
-// transactions during an outage do not grow the ring. After a lost database link the tracker keeps
-// what it knows and says, for each transaction the server sends again, how much of it is known.
-// Thread: loop. Limits: the caller's flow gate bounds `span()`. Errors: only begin() can fail, by
-// what the server sends; everything else that must hold is a CHECK. Pure: no I/O, no clock.
+// open, and never otherwise. A transaction without records merges into the one before it, so
+// foreign transactions during an outage do not grow the ring. After a lost database link the
+// tracker keeps what it knows and says, for each transaction the server sends again, how much of it
+// is known. Thread: loop. Limits: the caller's flow gate bounds `span()`. Errors: only begin() can
+// fail, by what the server sends; everything else that must hold is a CHECK. Pure: no I/O, no
+// clock.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +30,8 @@ class AckTracker {
 
   /// How much of a transaction that begins has been seen before.
   struct Known {
-    bool whole = false;             ///< Leave out all of it, up to and including its commit.
-    std::uint64_t first_rows = 0;   ///< Leave out this many of its outbox rows, then go on.
+    bool whole = false;            ///< Leave out all of it, up to and including its commit.
+    std::uint64_t first_rows = 0;  ///< Leave out this many of its outbox rows, then go on.
   };
 
   /// A transaction begins. `fatal` when transactions run backwards, or when one that was partly

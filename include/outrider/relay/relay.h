@@ -38,18 +38,18 @@ struct RelayOptions {
 
 /// What happened so far; each only grows.
 struct RelayCounters {
-  std::uint64_t events = 0;             ///< Outbox rows handed to the sink.
-  std::uint64_t acknowledged = 0;       ///< Records the broker acknowledged.
-  std::uint64_t refused = 0;            ///< Rows that could not be decoded, routed or sent.
-  std::uint64_t bytes = 0;              ///< Key, value and header bytes handed to the sink.
-  std::uint64_t transactions = 0;       ///< Transactions with at least one event.
+  std::uint64_t events = 0;        ///< Outbox rows handed to the sink.
+  std::uint64_t acknowledged = 0;  ///< Records the broker acknowledged.
+  std::uint64_t refused = 0;       ///< Rows that could not be decoded, routed or sent.
+  std::uint64_t bytes = 0;         ///< Key, value and header bytes handed to the sink.
+  std::uint64_t transactions = 0;  ///< Transactions with at least one event.
   std::uint64_t empty_transactions = 0;
-  std::uint64_t other_tables = 0;       ///< Inserts into tables that are no outbox.
+  std::uint64_t other_tables = 0;  ///< Inserts into tables that are no outbox.
   std::uint64_t updates = 0;
   std::uint64_t deletes = 0;
   std::uint64_t truncates = 0;
-  std::uint64_t messages = 0;           ///< Logical messages, all of them foreign for now.
-  std::uint64_t known_rows = 0;         ///< Rows sent again by the server and left out.
+  std::uint64_t messages = 0;    ///< Logical messages, all of them foreign for now.
+  std::uint64_t known_rows = 0;  ///< Rows sent again by the server and left out.
   std::uint64_t statuses = 0;
   std::uint64_t pauses = 0;
   std::uint64_t source_losses = 0;

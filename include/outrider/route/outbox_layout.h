@@ -23,8 +23,8 @@ struct OutboxLayout {
   std::size_t payload = 0;
   std::optional<std::size_t> event_type;
   std::optional<std::size_t> aggregate_type;
-  std::optional<std::size_t> route_by;   ///< Absent with one fixed topic.
-  std::vector<std::size_t> headers;      ///< As many as OutboxConfig::headers.
+  std::optional<std::size_t> route_by;  ///< Absent with one fixed topic.
+  std::vector<std::size_t> headers;     ///< As many as OutboxConfig::headers.
 };
 
 /// Errors are `configuration` and name every column that is missing and the columns there are.

@@ -4,8 +4,9 @@
 // decoded values; the MappedRow it fills holds views into the row and into that scratch, valid
 // until the next call. Only topics last longer: the view of a topic's name stays valid, at the same
 // address for the same name, as long as the mapper lives, so a sink may keep its topic handles by
-// that address; there are at most RouteConfig::topics_max. Thread: loop. Pure: no I/O, no clock. Errors: `poison` for a row that cannot
-// be routed, with a reason an operator understands and never any payload text.
+// that address; there are at most RouteConfig::topics_max. Thread: loop. Pure: no I/O, no clock.
+// Errors: `poison` for a row that cannot be routed, with a reason an operator understands and never
+// any payload text.
 #pragma once
 
 #include <cstdint>

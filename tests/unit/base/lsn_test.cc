@@ -19,8 +19,8 @@ TEST(Lsn, ParsesWhatItPrints) {
 }
 
 TEST(Lsn, RefusesEverythingElse) {
-  for (const char* text : {"", "/", "0/", "/0", "0", "0/G", "0/1 ", " 0/1", "-1/0", "0x1/0",
-                           "123456789/0", "0/1/2"}) {
+  for (const char* text :
+       {"", "/", "0/", "/0", "0", "0/G", "0/1 ", " 0/1", "-1/0", "0x1/0", "123456789/0", "0/1/2"}) {
     EXPECT_FALSE(Lsn::parse(text)) << text;
   }
 }
