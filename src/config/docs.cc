@@ -12,7 +12,8 @@ constexpr std::size_t kHelpColumns = 96;
 
 constexpr char kIntro[] = R"(# Configuration
 
-<!-- Made from the table of options. Do not edit; run: outrider config-docs > docs/CONFIGURATION.md -->
+<!-- Made from the table of options. Do not edit; run: )"
+                          R"(outrider config-docs > docs/CONFIGURATION.md -->
 
 Outrider reads one YAML file, `outrider run -c outrider.yaml`. Try it first with
 `outrider check-config -c outrider.yaml`: it tells everything that is wrong at once, each with file,

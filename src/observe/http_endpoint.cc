@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "listen_socket.h"
+#include "observe/listen_socket.h"
 
 namespace outrider {
 namespace {

@@ -1,4 +1,4 @@
-#include "listen_socket.h"
+#include "observe/listen_socket.h"
 
 #include <netdb.h>
 #include <netinet/in.h>

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "text_escape.h"
+#include "observe/text_escape.h"
 
 namespace outrider {
 namespace {

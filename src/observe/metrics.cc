@@ -14,8 +14,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "observe/text_escape.h"
 #include "outrider/base/check.h"
-#include "text_escape.h"
 
 namespace outrider {
 

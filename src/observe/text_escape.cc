@@ -1,4 +1,4 @@
-#include "text_escape.h"
+#include "observe/text_escape.h"
 
 #include <cstdint>
 

@@ -48,7 +48,6 @@ struct Library {
 const std::vector<Library>& libraries() {
   static const std::vector<Library> table = {
       {"tl/expected.hpp", {"base"}, false},
-      {"rapidjson/", {"decode"}, true},
       {"libpq-fe.h", {"postgres"}, false},
       {"libpq/", {"postgres"}, true},
       {"librdkafka/", {"kafka"}, false},

@@ -25,7 +25,8 @@ const std::string kBegin =
 const std::string kCommit =
     R"({"action":"C","timestamp":"2026-11-30 19:01:02+00","lsn":"1/A","nextlsn":"1/B0"})";
 const std::string kMessage =
-    R"({"action":"M","timestamp":null,"lsn":"0/90","transactional":false,"prefix":"p\"","content":""})";
+    R"({"action":"M","timestamp":null,"lsn":"0/90","transactional":false,"prefix":"p\"",)"
+    R"("content":""})";
 const std::string kTruncate = R"({"action":"T","lsn":"0/1","schema":"public","table":"outbox"})";
 
 Session new_session() { return Session(make_wal2json_decoder()); }
@@ -164,18 +165,18 @@ TEST(Wal2jsonDecoder, RefusesFormatVersionOne) {
 
 TEST(Wal2jsonDecoder, RefusesFieldsThatCannotBeRead) {
   Session session = new_session();
-  for (
-      const char* message :
-      {R"({"action":"X"})", R"({"action":1})", R"({"action":"B","lsn":"zz","timestamp":"x"})",
-       R"({"action":"B","lsn":"0/1","timestamp":"yesterday"})",
-       R"({"action":"B","xid":-1,"lsn":"0/1"})", R"({"action":"M","lsn":"0/1"})",
-       R"({"action":"I","schema":"s","table":"t"})",
-       R"({"action":"I","schema":"s","table":"t","columns":{}})",
-       R"({"action":"I","schema":"s","table":"t","columns":[],"columns":[]})",
-       R"({"action":"I","schema":"s","table":"t","columns":[1]})",
-       R"({"action":"I","schema":"s","table":"t","columns":[{"name":"a","typeoid":25}]})",
-       R"({"action":"I","schema":"s","table":"t","columns":[{"typeoid":25,"value":1}]})",
-       R"({"action":"I","schema":"s","table":"t","columns":[{"name":"a","typeoid":25,"value":[]}]})"}) {
+  for (const char* message :
+       {R"({"action":"X"})", R"({"action":1})", R"({"action":"B","lsn":"zz","timestamp":"x"})",
+        R"({"action":"B","lsn":"0/1","timestamp":"yesterday"})",
+        R"({"action":"B","xid":-1,"lsn":"0/1"})", R"({"action":"M","lsn":"0/1"})",
+        R"({"action":"I","schema":"s","table":"t"})",
+        R"({"action":"I","schema":"s","table":"t","columns":{}})",
+        R"({"action":"I","schema":"s","table":"t","columns":[],"columns":[]})",
+        R"({"action":"I","schema":"s","table":"t","columns":[1]})",
+        R"({"action":"I","schema":"s","table":"t","columns":[{"name":"a","typeoid":25}]})",
+        R"({"action":"I","schema":"s","table":"t","columns":[{"typeoid":25,"value":1}]})",
+        R"({"action":"I","schema":"s","table":"t","columns":[)"
+        R"({"name":"a","typeoid":25,"value":[]}]})"}) {
     SCOPED_TRACE(message);
     expect_poison(session.decode(message));
   }

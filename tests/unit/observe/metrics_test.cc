@@ -3,10 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <map>
-#include <regex>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace outrider {
@@ -16,20 +17,51 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
+bool is_name_char(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':';
+}
+
+/// Length of the series (a name, then perhaps labels in braces) that a sample line begins with.
+std::size_t series_length(std::string_view line) {
+  std::size_t end = 0;
+  while (end < line.size() && is_name_char(line[end])) ++end;
+  if (end == 0 || end == line.size() || line[end] != '{') return end;
+  bool quoted = false;
+  for (++end; end < line.size(); ++end) {
+    if (quoted && line[end] == '\\') {
+      ++end;
+      if (end == line.size() ||
+          std::string_view("\\\"n").find(line[end]) == std::string_view::npos) {
+        return 0;
+      }
+    } else if (line[end] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && line[end] == '}') {
+      return end + 1;
+    } else if (!quoted && !is_name_char(line[end]) && line[end] != '=' && line[end] != ',') {
+      return 0;
+    }
+  }
+  return 0;
+}
+
+bool is_comment(std::string_view line) {
+  if (line.starts_with("# HELP ")) return true;
+  return line.starts_with("# TYPE ") &&
+         (line.ends_with(" counter") || line.ends_with(" gauge") || line.ends_with(" histogram"));
+}
+
 /// Value by series, as a scraper would read them; a line that is none fails the test.
 std::map<std::string, std::string> series(const std::string& text) {
-  static const std::string label = R"re([a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)re";
-  static const std::regex sample("([a-zA-Z_:][a-zA-Z0-9_:]*(?:\\{(?:" + label + ")*\\})?) (\\S+)");
-  static const std::regex comment("# (HELP [a-z_]+ .*|TYPE [a-z_]+ (counter|gauge|histogram))");
   std::map<std::string, std::string> result;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (std::regex_match(line, match, sample)) {
-      EXPECT_TRUE(result.emplace(match[1], match[2]).second) << line;
-    } else {
-      EXPECT_TRUE(std::regex_match(line, comment)) << line;
-    }
+    if (is_comment(line)) continue;
+    const std::size_t end = series_length(line);
+    const std::string value = end == 0 || end == line.size() ? "" : line.substr(end + 1);
+    EXPECT_TRUE(end != 0 && line[end] == ' ' && !value.empty()) << line;
+    EXPECT_EQ(value.find(' '), std::string::npos) << line;
+    EXPECT_TRUE(result.emplace(line.substr(0, end), value).second) << line;
   }
   return result;
 }

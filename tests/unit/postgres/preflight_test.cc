@@ -183,6 +183,12 @@ const std::vector<RefusalCase>& table_cases() {
        },
        kConfiguration, "partition public.outbox_1 of outbox table public.outbox is a foreign table",
        "run ALTER TABLE public.outbox DETACH PARTITION public.outbox_1"},
+  };
+  return cases;
+}
+
+const std::vector<RefusalCase>& column_cases() {
+  static const std::vector<RefusalCase> cases = {
       {"ColumnMissing", [](FakeSetup& s) { s.outbox.columns.payload = "body"; }, kConfiguration,
        "outbox table public.outbox: no column \"body\" (outbox.columns.payload)", ""},
       {"VirtualColumn",
@@ -269,6 +275,12 @@ const std::vector<RefusalCase>& publication_cases() {
        },
        kConfiguration, "publishes the partitions of public.outbox under their own names",
        "ALTER PUBLICATION orders_pub SET (publish_via_partition_root = true)"},
+  };
+  return cases;
+}
+
+const std::vector<RefusalCase>& published_cases() {
+  static const std::vector<RefusalCase> cases = {
       {"PublicationLacksTable",
        [](FakeSetup& s) {
          s.source.plugin = PluginChoice::pgoutput;
@@ -329,13 +341,21 @@ std::string case_name(const ::testing::TestParamInfo<RefusalCase>& info) { retur
 INSTANTIATE_TEST_SUITE_P(Server, PreflightRefusal, ::testing::ValuesIn(server_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Slot, PreflightRefusal, ::testing::ValuesIn(slot_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Table, PreflightRefusal, ::testing::ValuesIn(table_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Column, PreflightRefusal, ::testing::ValuesIn(column_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Publication, PreflightRefusal, ::testing::ValuesIn(publication_cases()),
                          case_name);
+INSTANTIATE_TEST_SUITE_P(Published, PreflightRefusal, ::testing::ValuesIn(published_cases()),
+                         case_name);
+
+std::vector<const std::vector<RefusalCase>*> all_cases() {
+  return {&server_cases(), &slot_cases(),        &table_cases(),
+          &column_cases(), &publication_cases(), &published_cases()};
+}
 
 TEST(Preflight, GivesEachCauseAMessageOfItsOwn) {
   std::set<std::string> messages;
   std::size_t cases = 0;
-  for (const auto* list : {&server_cases(), &slot_cases(), &table_cases(), &publication_cases()}) {
+  for (const auto* list : all_cases()) {
     for (const RefusalCase& refusal : *list) {
       FakeSetup setup;
       refusal.arrange(setup);
@@ -349,7 +369,7 @@ TEST(Preflight, GivesEachCauseAMessageOfItsOwn) {
 }
 
 TEST(Preflight, SuggestsNoPluginSettingToServersThatMayNotHaveIt) {
-  for (const auto* list : {&server_cases(), &slot_cases(), &table_cases(), &publication_cases()}) {
+  for (const auto* list : all_cases()) {
     for (const RefusalCase& refusal : *list) {
       FakeSetup setup;
       refusal.arrange(setup);
