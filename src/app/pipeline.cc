@@ -83,17 +83,19 @@ Pipeline::Readiness Pipeline::readiness() const {
   if (phase == Phase::draining || phase == Phase::finishing || phase == Phase::stopped) {
     return {false, doing + ": asked to stop"};
   }
+  const bool waits = source_->state() == SourceState::waiting;
+  std::string reasons;
+  if (!waits && phase != Phase::streaming && phase != Phase::paused) {
+    const std::string& trouble = observer_->source_trouble();
+    reasons += ": database: " + (trouble.empty() ? "connecting" : trouble);
+  }
   if (!sink_->healthy()) {
-    return {false, doing + ": kafka: " + sink_->trouble()};
+    reasons += (reasons.empty() ? ": kafka: " : "; kafka: ") + sink_->trouble();
   }
-  if (source_->state() == SourceState::waiting) {
-    return {true, "standby: the slot is held by another process"};
+  if (!reasons.empty()) {
+    return {false, doing + reasons};
   }
-  if (phase == Phase::streaming || phase == Phase::paused) {
-    return {true, doing};
-  }
-  const std::string& trouble = observer_->source_trouble();
-  return {false, doing + ": database: " + (trouble.empty() ? "connecting" : trouble)};
+  return {true, waits ? "standby: the slot is held by another process" : doing};
 }
 
 Result<> check_pipeline(const PipelineConfig& config) {

@@ -124,6 +124,12 @@ void add_source_timing(std::vector<Option>& rows) {
                   "Partitions that were detached or dropped while they held rows not yet relayed. "
                   "Their rows count as events of the outbox table.",
                   {.may_be_empty = true}});
+  rows.push_back({"pipelines[].source.foreign_tables",
+                  [](Scope s) -> Field { return &s.pipeline->source.foreign_tables; },
+                  "Tables with the columns of a partitioned outbox table that are not and will not "
+                  "be partitions of it, as the outbox of another service. Their rows are no "
+                  "events. Needed with wal2json only.",
+                  {.may_be_empty = true}});
 }
 
 void add_outbox_options(std::vector<Option>& rows) {

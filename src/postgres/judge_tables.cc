@@ -108,6 +108,16 @@ std::vector<Column> used_columns(const TableFacts& table, const OutboxLayout& la
   return columns;
 }
 
+std::vector<std::string> event_columns(const TableFacts& table, const OutboxLayout& layout) {
+  std::vector<std::string> names = {table.columns.at(layout.id).name,
+                                    table.columns.at(layout.aggregate_id).name,
+                                    table.columns.at(layout.payload).name};
+  if (layout.event_type) {
+    names.push_back(table.columns.at(*layout.event_type).name);
+  }
+  return names;
+}
+
 Result<OutboxTable> check_table(const Case& known, const QualifiedName& name) {
   const TableFacts* table = find_table(known.facts, name);
   if (table == nullptr) {
@@ -120,7 +130,7 @@ Result<OutboxTable> check_table(const Case& known, const QualifiedName& name) {
     error.message = "outbox table " + quote_table_name(name) + ": " + error.message;
     return fail(std::move(error));
   }
-  OutboxTable outbox{table, used_columns(*table, *layout)};
+  OutboxTable outbox{table, used_columns(*table, *layout), event_columns(*table, *layout)};
   for (const Column& column : outbox.used_columns) {
     const auto generated = table->generated.find(column.name);
     if (generated != table->generated.end() && generated->second == 'v') {

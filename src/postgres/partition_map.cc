@@ -6,18 +6,6 @@
 #include "postgres/sql_text.h"
 
 namespace outrider {
-namespace {
-
-/// ATTACH PARTITION takes columns in any order.
-std::vector<Column> sorted(std::vector<Column> columns) {
-  std::sort(columns.begin(), columns.end(), [](const Column& a, const Column& b) {
-    return a.name != b.name ? a.name < b.name : a.type_oid < b.type_oid;
-  });
-  return columns;
-}
-
-}  // namespace
-
 Result<PartitionMap> PartitionMap::create(const std::vector<std::string>& former_partitions) {
   PartitionMap map;
   for (const std::string& text : former_partitions) {
@@ -29,8 +17,8 @@ Result<PartitionMap> PartitionMap::create(const std::vector<std::string>& former
 
 void PartitionMap::begin(const StartPlan& plan) {
   by_layout_.clear();
-  for (const auto& [name, columns] : plan.table_columns) {
-    tables_[name] = sorted(columns);
+  for (const auto& [name, columns] : plan.event_columns) {
+    tables_[name] = columns;
   }
   for (const auto& [leaf, root] : plan.partition_roots) {
     auto table = tables_.try_emplace(root).first;
@@ -38,19 +26,22 @@ void PartitionMap::begin(const StartPlan& plan) {
   }
 }
 
-std::vector<const QualifiedName*> PartitionMap::lookalikes(const Relation& relation) const {
-  std::vector<const QualifiedName*> found;
-  std::vector<Column> columns = sorted(relation.columns);
-  for (const auto& [name, table_columns] : tables_) {
-    if (table_columns == columns) {
-      found.push_back(&name);
+// With several tables of the same columns any of them will do: they are mapped alike.
+const QualifiedName* PartitionMap::lookalike(const Relation& relation) const {
+  const auto has = [&relation](const std::string& name) {
+    return std::any_of(relation.columns.begin(), relation.columns.end(),
+                       [&name](const Column& column) { return column.name == name; });
+  };
+  for (const auto& [name, columns] : tables_) {
+    if (std::all_of(columns.begin(), columns.end(), has)) {
+      return &name;
     }
   }
-  return found;
+  return nullptr;
 }
 
 PartitionMap::Place PartitionMap::remember(const Relation& relation, Place place) {
-  if (by_layout_.size() >= kForeignLayoutsMax) {
+  if (by_layout_.size() >= kLayoutsMax) {
     by_layout_.clear();
   }
   by_layout_[relation.layout_id] = place;
@@ -67,19 +58,18 @@ Result<PartitionMap::Place> PartitionMap::place(const Relation& relation) {
   if (auto leaf = leaves_.find(relation.name); leaf != leaves_.end()) {
     return remember(relation, Place{Kind::leaf, leaf->second});
   }
-  if (!former_.contains(relation.name)) {
-    return Place{};
+  const QualifiedName* root = lookalike(relation);
+  if (former_.contains(relation.name)) {
+    if (root == nullptr) {
+      return fail(ErrorKind::fatal,
+                  "former partition " + quote_table_name(relation.name) +
+                      " lacks columns that every event of the outbox tables has",
+                  "take it out of source.former_partitions if its rows are no events");
+    }
+    leaves_[relation.name] = root;
+    return remember(relation, Place{Kind::leaf, root});
   }
-  std::vector<const QualifiedName*> roots = lookalikes(relation);
-  if (roots.size() != 1) {
-    return fail(ErrorKind::fatal,
-                "former partition " + quote_table_name(relation.name) + " has the columns of " +
-                    (roots.empty() ? "no outbox table" : "several outbox tables"),
-                "take it out of source.former_partitions if its rows are no events, or attach it "
-                "to its table again");
-  }
-  leaves_[relation.name] = roots.front();
-  return remember(relation, Place{Kind::leaf, roots.front()});
+  return root == nullptr ? remember(relation, Place{Kind::foreign, nullptr}) : Place{};
 }
 
 // One row for each ancestor of a partition, itself first; one row of nulls for a table that is no
@@ -105,19 +95,19 @@ Result<PartitionMap::Place> PartitionMap::learn(const Relation& relation, const 
       return remember(relation, Place{Kind::leaf, &table->first});
     }
   }
-  std::vector<const QualifiedName*> roots = lookalikes(relation);
-  if (roots.empty()) {
+  const QualifiedName* root = lookalike(relation);
+  if (root == nullptr) {
     return remember(relation, Place{Kind::foreign, nullptr});
   }
-  std::string name = quote_table_name(relation.name);
+  const std::string name = quote_table_name(relation.name);
+  const bool is_gone = rows.rows.empty();
   return fail(ErrorKind::fatal,
-              "rows of table " + name + " in the transaction at " + commit_lsn.to_string() +
-                  " may be events: it has the columns of " + quote_table_name(*roots.front()) +
-                  " but is no partition of it" +
-                  (rows.rows.empty() ? " (it is gone from the catalogue)" : ""),
-              "if it was a partition, list \"" + name +
-                  "\" in source.former_partitions and start again; if it never was, give it "
-                  "other columns or move it to a schema of its own");
+              "the transaction at " + commit_lsn.to_string() + " has rows of table " + name +
+                  " that may be events: it has the columns of " + quote_table_name(*root) +
+                  (is_gone ? " and is gone from the catalogue" : " and is no partition of it"),
+              "if it was a partition, add " + name +
+                  " to source.former_partitions, if it never was (the outbox of another service), "
+                  "to source.foreign_tables, and start the relay again; nothing was skipped");
 }
 
 }  // namespace outrider

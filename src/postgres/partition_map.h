@@ -1,13 +1,13 @@
 // PartitionMap: which outbox table a row belongs to, when the stream names a leaf.
 //
 // wal2json names the partition a row lies in, and its list of tables is fixed at the start; so the
-// source filters by schema and every table in the stream is placed here: an outbox table, a leaf of
+// server sends all tables and every one in the stream is placed here: an outbox table, a leaf of
 // one, foreign, or unknown until the catalogue has been asked. Leaves once known stay known for the
-// life of the process, since their rows may arrive after they were detached or dropped. A foreign
-// table is remembered by layout, not by name: to become a partition it needs other columns, which
-// is another layout. Pure: the caller asks the catalogue. Errors: `fatal` for a table that looks
-// like an outbox table and has no known root, for to skip it could lose its rows.
-// Limits: kForeignLayoutsMax remembered layouts; beyond it all are forgotten and asked for again.
+// life of the process, since their rows may arrive after they were detached or dropped. A table
+// without the columns that every event needs is foreign, and remembered by layout: to become a
+// partition it needs other columns, which is another layout. Pure: the caller asks the catalogue.
+// Errors: `fatal` for a table that has those columns and no known root, for to skip it could lose
+// events. Limits: kLayoutsMax remembered layouts; beyond it all are forgotten and judged again.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ namespace outrider {
 
 class PartitionMap {
  public:
-  static constexpr std::size_t kForeignLayoutsMax = 10'000;
+  static constexpr std::size_t kLayoutsMax = 10'000;
 
   enum class Kind : std::uint8_t {
     own,      ///< An outbox table itself.
@@ -44,10 +44,10 @@ class PartitionMap {
   /// `former_partitions` as in SourceConfig; an error names the one that is no table name.
   static Result<PartitionMap> create(const std::vector<std::string>& former_partitions);
 
-  /// A new connection: forget foreign tables, keep leaves, add what the catalogue says now.
+  /// A new connection: forget layouts, keep leaves, add what the catalogue says now.
   void begin(const StartPlan& plan);
 
-  /// Errors: a listed former partition that fits none or several of the outbox tables.
+  /// Errors: a listed former partition that fits none of the outbox tables.
   Result<Place> place(const Relation& relation);
 
   /// The statement that tells where `name` belongs; its rows go to learn().
@@ -59,11 +59,12 @@ class PartitionMap {
  private:
   PartitionMap() = default;
   Place remember(const Relation& relation, Place place);
-  std::vector<const QualifiedName*> lookalikes(const Relation& relation) const;
+  /// The outbox table whose events this table's rows could be; null if none.
+  const QualifiedName* lookalike(const Relation& relation) const;
 
   std::set<QualifiedName> former_;
   /// Node-based: addresses of the names are given away.
-  std::map<QualifiedName, std::vector<Column>> tables_;
+  std::map<QualifiedName, std::vector<std::string>> tables_;
   std::map<QualifiedName, const QualifiedName*> leaves_;
   std::unordered_map<std::uint64_t, Place> by_layout_;
 };

@@ -52,9 +52,10 @@ struct StartPlan {
 
   /// Every partition under an outbox table, at any depth, to that table. Used with wal2json only.
   std::map<QualifiedName, QualifiedName> partition_roots;
-  /// The outbox tables' columns by root (for the shape test of a leaf that cannot be found).
-  std::map<QualifiedName, std::vector<Column>> table_columns;
-  bool follow_schema = false;  ///< wal2json filters by schema because an outbox is partitioned.
+  /// The columns no event can do without, by outbox table: how PartitionMap knows a leaf that the
+  /// catalogue does not. Names only, since their types may have been changed since.
+  std::map<QualifiedName, std::vector<std::string>> event_columns;
+  bool follows_all_tables = false;  ///< wal2json sends every table: an outbox is partitioned.
 
   std::vector<std::string> warnings;  ///< Worth a log line each.
 };

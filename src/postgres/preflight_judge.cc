@@ -1,7 +1,6 @@
 #include "postgres/preflight_judge.h"
 
 #include <algorithm>
-#include <set>
 
 #include "postgres/sql_text.h"
 
@@ -55,57 +54,74 @@ Result<> check_allowed(const Case& known, Plugin plugin) {
               hint, "42501");
 }
 
-std::string wal2json_tables(const std::set<std::string>& schemas,
-                            const std::vector<QualifiedName>& names) {
+std::string wal2json_tables(const std::vector<QualifiedName>& names) {
   std::vector<std::string> items;
-  for (const std::string& schema : schemas) {
-    items.push_back(wal2json_name(schema) + ".*");
-  }
   for (const QualifiedName& name : names) {
-    if (schemas.count(name.schema) == 0) {
-      items.push_back(wal2json_name(name.schema) + "." + wal2json_name(name.table));
-    }
+    items.push_back(wal2json_name(name.schema) + "." + wal2json_name(name.table));
   }
   return join(items, ",");
 }
 
-/// Leaves that are gone keep their rows in the WAL; PartitionMap finds their roots by shape.
-Result<std::vector<QualifiedName>> former_partitions(const Case& known) {
+Result<std::vector<QualifiedName>> table_names(const std::vector<std::string>& texts) {
   std::vector<QualifiedName> names;
-  for (const std::string& text : known.source.former_partitions) {
+  for (const std::string& text : texts) {
     OUTRIDER_TRY(QualifiedName name, parse_table_name(text));
     names.push_back(std::move(name));
   }
   return names;
 }
 
-Result<> plan_wal2json(const Case& known, const std::vector<OutboxTable>& tables, StartPlan& plan) {
-  std::set<std::string> schemas;
-  std::vector<QualifiedName> names;
-  for (const OutboxTable& table : tables) {
-    names.push_back(table.facts->name);
-    if (!is_partitioned(table)) {
-      continue;
+/// Tables the server need not send although it sends all others.
+Result<std::vector<QualifiedName>> foreign_tables(const Case& known, const StartPlan& plan) {
+  OUTRIDER_TRY(std::vector<QualifiedName> names, table_names(known.source.foreign_tables));
+  for (const QualifiedName& name : names) {
+    const bool is_outbox =
+        std::find(known.wanted.begin(), known.wanted.end(), name) != known.wanted.end();
+    if (is_outbox || plan.partition_roots.contains(name)) {
+      return fail(ErrorKind::configuration,
+                  "source.foreign_tables lists " + quote_table_name(name) + ", which is " +
+                      (is_outbox ? "an outbox table" : "a partition of an outbox table"),
+                  "take it out of source.foreign_tables, its rows would be passed over");
     }
-    schemas.insert(table.facts->name.schema);
+  }
+  return names;
+}
+
+// wal2json's lists are fixed at the start and hold names. A leaf that is attached later, or was
+// dropped with rows that still have to come, may have any name in any schema; with a list its rows
+// would be left out and the position would pass them. So everything is sent and placed here.
+Result<> plan_partitions(const Case& known, StartPlan& plan) {
+  plan.follows_all_tables = true;
+  OUTRIDER_TRY(const std::vector<QualifiedName> foreign, foreign_tables(known, plan));
+  if (!foreign.empty()) {
+    plan.plugin_options.emplace_back("filter-tables", wal2json_tables(foreign));
+  }
+  plan.warnings.emplace_back(
+      "with a partitioned outbox wal2json sends the inserts of all tables of the database, so that "
+      "no leaf is missed; pgoutput (a new source.slot with source.plugin: pgoutput) costs less");
+  return {};
+}
+
+Result<> plan_wal2json(const Case& known, const std::vector<OutboxTable>& tables, StartPlan& plan) {
+  plan.plugin_options = {
+      {"format-version", "2"},          {"include-lsn", "true"},
+      {"include-timestamp", "true"},    {"include-types", "false"},
+      {"include-type-oids", "true"},    {"actions", "insert"},
+      {"add-msg-prefixes", "outrider"},
+  };
+  for (const OutboxTable& table : tables) {
     for (const PartitionFacts& partition : table.facts->partitions) {
-      schemas.insert(partition.name.schema);
       plan.partition_roots[partition.name] = table.facts->name;
     }
   }
-  plan.follow_schema = !schemas.empty();
-  OUTRIDER_TRY(const std::vector<QualifiedName> former, former_partitions(known));
+  if (any_partitioned(tables)) {
+    return plan_partitions(known, plan);
+  }
+  std::vector<QualifiedName> names = known.wanted;
+  OUTRIDER_TRY(const std::vector<QualifiedName> former,
+               table_names(known.source.former_partitions));
   names.insert(names.end(), former.begin(), former.end());
-  plan.plugin_options = {
-      {"format-version", "2"},
-      {"include-lsn", "true"},
-      {"include-timestamp", "true"},
-      {"include-types", "false"},
-      {"include-type-oids", "true"},
-      {"actions", "insert"},
-      {"add-tables", wal2json_tables(schemas, names)},
-      {"add-msg-prefixes", "outrider"},
-  };
+  plan.plugin_options.emplace_back("add-tables", wal2json_tables(names));
   return {};
 }
 
@@ -163,7 +179,7 @@ Result<> choose_plugin(const Case& known, const std::vector<OutboxTable>& tables
 
 Result<> plan_stream(const Case& known, const std::vector<OutboxTable>& tables, StartPlan& plan) {
   for (const OutboxTable& table : tables) {
-    plan.table_columns[table.facts->name] = table.facts->columns;
+    plan.event_columns[table.facts->name] = table.event_columns;
   }
   if (plan.plugin == Plugin::wal2json) {
     return plan_wal2json(known, tables, plan);

@@ -31,6 +31,7 @@ struct Case {
 struct OutboxTable {
   const TableFacts* facts = nullptr;
   std::vector<Column> used_columns;
+  std::vector<std::string> event_columns;  ///< StartPlan::event_columns.
 };
 
 Result<> check_server(const Case& known);
@@ -52,7 +53,7 @@ Result<> choose_plugin(const Case& known, const std::vector<OutboxTable>& tables
 Result<> check_publication(const Case& known, const std::vector<OutboxTable>& tables,
                            StartPlan& plan);
 
-/// wal2json or pgoutput options, partition roots, follow_schema.
+/// wal2json or pgoutput options, partition roots, follows_all_tables.
 Result<> plan_stream(const Case& known, const std::vector<OutboxTable>& tables, StartPlan& plan);
 
 void add_warnings(const Case& known, StartPlan& plan);

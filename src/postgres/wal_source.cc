@@ -44,22 +44,24 @@ std::optional<MonoTime> earlier(std::optional<MonoTime> a, std::optional<MonoTim
 Result<std::unique_ptr<WalSource>> WalSource::create(EventLoop& loop, const SourceConfig& source,
                                                      const OutboxConfig& outbox,
                                                      const RouteConfig& route, DsnProvider dsn,
-                                                     NoteSink note) {
+                                                     NoteSink note, bool leave_nothing) {
   Result<PartitionMap> partitions = PartitionMap::create(source.former_partitions);
   if (!partitions) {
     return fail(std::move(partitions).error());
   }
   return std::unique_ptr<WalSource>(
-      new WalSource(loop, source, outbox, route, dsn, std::move(note), std::move(*partitions)));
+      new WalSource(loop, source, outbox, route, dsn, std::move(note), std::move(*partitions),
+                    leave_nothing));
 }
 
 WalSource::WalSource(EventLoop& loop, const SourceConfig& source, const OutboxConfig& outbox,
                      const RouteConfig& route, const DsnProvider& dsn, NoteSink note,
-                     PartitionMap partitions)
+                     PartitionMap partitions, bool leave_nothing)
     : source_(source),
       outbox_(outbox),
       route_(route),
       note_(std::move(note)),
+      leave_nothing_(leave_nothing),
       control_(loop, connection_options(source, dsn, false)),
       stream_(loop, connection_options(source, dsn, true),
               std::chrono::microseconds(source.read_pause_us)),
@@ -231,7 +233,7 @@ Result<bool> WalSource::on_change(Change& change) {
     return true;
   }
   auto* insert = std::get_if<Insert>(&change);
-  if (insert == nullptr || !plan_.follow_schema) {
+  if (insert == nullptr || !plan_.follows_all_tables) {
     return true;
   }
   OUTRIDER_TRY(PartitionMap::Place place, partitions_.place(*insert->relation));

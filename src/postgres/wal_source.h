@@ -32,11 +32,13 @@ class WalSource final : public ChangeSource {
  public:
   static constexpr int kSameErrorMax = 5;
 
+  /// `leave_nothing` (a dry run): a missing slot is made as a temporary one, which ends with the
+  /// connection, and a missing publication is refused rather than made.
   /// Errors: `configuration` for a former partition that is no table name.
   static Result<std::unique_ptr<WalSource>> create(EventLoop& loop, const SourceConfig& source,
                                                    const OutboxConfig& outbox,
                                                    const RouteConfig& route, DsnProvider dsn,
-                                                   NoteSink note);
+                                                   NoteSink note, bool leave_nothing = false);
 
   void open(std::optional<Lsn> resume_from, Now now) override;
   Result<> drive(Now now) override;
@@ -74,7 +76,7 @@ class WalSource final : public ChangeSource {
 
   WalSource(EventLoop& loop, const SourceConfig& source, const OutboxConfig& outbox,
             const RouteConfig& route, const DsnProvider& dsn, NoteSink note,
-            PartitionMap partitions);
+            PartitionMap partitions, bool leave_nothing);
 
   // wal_source_open.cc: from closed to streaming. Each step says whether it moved on.
   Result<> drive_opening(Now now);
@@ -82,6 +84,8 @@ class WalSource final : public ChangeSource {
   Result<bool> on_control_connected(Now now);
   Result<bool> on_preflight(Now now);
   Result<bool> on_judged(Now now);
+  Result<> check_creation() const;
+  Result<bool> begin_preparing(Now now);
   Result<bool> on_preparing(Now now);
   Result<bool> on_waiting(Now now);
   Result<bool> begin_preflight(Now now);
@@ -89,6 +93,8 @@ class WalSource final : public ChangeSource {
   Result<bool> on_stream_connected(Now now);
   Result<bool> on_armed(Now now);
   Result<bool> on_creating_slot(Now now);
+  bool fall_back(const ServerError& refusal);
+  Result<bool> on_slot_refused(const ServerError& error, Now now);
   Result<> watch_slot_creation(Now now);
   Result<bool> begin_recheck(Now now);
   Result<bool> on_rechecked(Now now);
@@ -115,6 +121,7 @@ class WalSource final : public ChangeSource {
   OutboxConfig outbox_;
   RouteConfig route_;
   NoteSink note_;
+  bool leave_nothing_ = false;
   Connection control_;
   ReplicationStream stream_;
   StreamWatch watch_;
@@ -125,6 +132,7 @@ class WalSource final : public ChangeSource {
   std::optional<Lsn> resume_from_;
   std::unique_ptr<Preflight> preflight_;
   StartPlan plan_;
+  std::optional<Plugin> instead_;  ///< The server refused the other one for a new slot.
   std::size_t statement_ = 0;
   std::string application_name_;
 

@@ -109,16 +109,18 @@ Result<bool> WalSource::on_preflight(Now now) {
 
 Result<bool> WalSource::on_judged(Now now) {
   OUTRIDER_TRY(plan_, preflight_->judge());
-  preflight_.reset();
   if (plan_.slot_active) {
     wait_for_slot(now, std::to_string(plan_.slot_active_pid));
     return true;
   }
   next_note_ = MonoTime{};
+  return begin_preparing(now);
+}
+
+Result<bool> WalSource::begin_preparing(Now now) {
   for (const std::string& warning : plan_.warnings) {
     note(LogLevel::warn, warning);
   }
-  OUTRIDER_TRY(choose_decoder());
   partitions_.begin(plan_);
   statement_ = 0;
   step_ = Step::preparing;
@@ -148,7 +150,9 @@ Result<bool> WalSource::send_statement(Now now) {
     return true;
   }
   step_ = Step::stream_connecting;
-  OUTRIDER_TRY(stream_.connection().open(now));
+  if (stream_.connection().state() == Connection::State::closed) {
+    OUTRIDER_TRY(stream_.connection().open(now));
+  }
   return true;
 }
 
@@ -235,7 +239,7 @@ Result<bool> WalSource::on_creating_slot(Now now) {
     return false;
   }
   if (answer->error) {
-    return fail(replication_error(*answer->error));
+    return on_slot_refused(*answer->error, now);
   }
   slot_created_ = true;
   std::string consistent_point =
@@ -247,6 +251,20 @@ Result<bool> WalSource::on_creating_slot(Now now) {
         {"why", plan_.plugin_reason},
         {"consistent_point", consistent_point}});
   return begin_recheck(now);
+}
+
+// Whether the server has and allows wal2json cannot be seen beforehand by every role.
+Result<bool> WalSource::on_slot_refused(const ServerError& error, Now now) {
+  if (!plan_.fallback_plugin || control_.state() != Connection::State::idle ||
+      !is_plugin_unavailable(error.sqlstate, error.message, plan_.plugin)) {
+    return fail(replication_error(error));
+  }
+  note(LogLevel::warn, "the server does not have or allow the preferred output plugin",
+       {{"plugin", to_string(plan_.plugin)},
+        {"instead", to_string(*plan_.fallback_plugin)},
+        {"error", error.message}});
+  OUTRIDER_TRY(plan_, preflight_->judge(plan_.fallback_plugin));
+  return begin_preparing(now);
 }
 
 Result<> WalSource::watch_slot_creation(Now now) {
@@ -273,6 +291,7 @@ Result<> WalSource::watch_slot_creation(Now now) {
 // Creating may have taken long: look again whether commits would wait for us, and where the slot
 // stands now, as late as possible before the stream starts.
 Result<bool> WalSource::begin_recheck(Now) {
+  OUTRIDER_TRY(choose_decoder());
   step_ = Step::rechecking;
   recheck_sent_ = false;
   return true;

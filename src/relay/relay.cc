@@ -140,7 +140,8 @@ void Relay::lose_source(Error error, Now now) {
 
 void Relay::lose_sink(Error error, Now now) {
   if (stop_error_) {
-    return;  // The consequence of what already ends the relay.
+    drain_ = false;  // A consequence of what already ends the relay; no more acks will come.
+    return;
   }
   if (error.kind != ErrorKind::transient) {
     drain_ = false;
@@ -189,7 +190,10 @@ void Relay::serve_reports(Now now) {
     if (const auto* delivered = std::get_if<Delivered>(&report)) {
       tracker_.acknowledge(delivered->sequence);
       ++counters_.acknowledged;
-    } else if (auto* refused = std::get_if<Refused>(&report)) {
+      continue;
+    }
+    settle(now);  // What is acknowledged counts, whatever becomes of the rest.
+    if (auto* refused = std::get_if<Refused>(&report)) {
       if (refused->error.kind == ErrorKind::transient) {
         lose_sink(std::move(refused->error), now);
         return;
@@ -201,10 +205,9 @@ void Relay::serve_reports(Now now) {
       drain_ = false;  // Everything behind a refused record is purged by the gapless guarantee.
       stop_with(std::move(refused->error), now);
       return;
-    } else {
-      lose_sink(std::move(std::get<SinkLost>(report).error), now);
-      return;
     }
+    lose_sink(std::move(std::get<SinkLost>(report).error), now);
+    return;
   }
   settle(now);
 }
@@ -238,14 +241,17 @@ void Relay::drive_source(Now now) {
 }
 
 bool Relay::may_pull() const {
+  if (stop_error_ && phase_ != Phase::finishing) {
+    return false;  // Nothing behind a refused row may pass it.
+  }
   switch (phase_) {
     case Phase::starting:
     case Phase::streaming:
     case Phase::paused:
       return gate_.open();
     case Phase::draining:
-      // To the end of the transaction and no further; a stop for an error reads nothing more.
-      return gate_.open() && (!link_up_ || (tracker_.has_partial() && !stop_error_));
+      // To the end of the transaction and no further.
+      return gate_.open() && (!link_up_ || tracker_.has_partial());
     case Phase::finishing:
       return true;
     case Phase::backing_off:

@@ -54,8 +54,9 @@ def main(directory):
         total = [left + right for left, right in zip(total, sums)]
     if total[0] + total[1] == 0:
         print("   no test ran")
-    skipped = f", {total[2]} skipped" if total[2] else ""
-    print(f"{total[0]} passed, {total[1]} failed{skipped}")
+    if total[2]:
+        print(f"   {total[2]} skipped")
+    print(f"{total[0]} passed, {total[1]} failed")
     return 1 if total[1] or not total[0] else 0
 
 

@@ -46,7 +46,8 @@ struct SourceConfig {
   std::int64_t lock_timeout_ms = 10'000;   ///< For CREATE_REPLICATION_SLOT and CREATE PUBLICATION.
   std::int64_t read_pause_us = 200;        ///< Longest pause between reads of a backlog; 0: none.
   std::vector<std::string>
-      former_partitions;  ///< Detached or dropped leaves whose rows are events.
+      former_partitions;                    ///< Detached or dropped leaves whose rows are events.
+  std::vector<std::string> foreign_tables;  ///< Look like leaves and are none (wal2json only).
 };
 
 /// Which column carries what. An empty name: recognised from the table's columns.
