@@ -25,7 +25,10 @@ class NdjsonSink final : public EventSink {
   void restart(Now) override { delivered_.clear(); }
   bool healthy() const override { return true; }
   std::string trouble() const override { return {}; }
-  std::optional<MonoTime> deadline() const override { return std::nullopt; }
+  /// What was printed is flushed and reported in the next turn, which has to come at once.
+  std::optional<MonoTime> deadline() const override {
+    return delivered_.empty() ? std::nullopt : std::optional(MonoTime{});
+  }
 
  private:
   std::FILE* out_;

@@ -66,7 +66,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(EventLoop& loop, Log& log, co
                                       [dsn = config.source.dsn] { return resolve_conninfo(dsn); },
                                       [&observer](const SourceNote& note) {
                                         observer.note(note.level, note.message, note.fields);
-                                      }));
+                                      },
+                                      dry_run_out != nullptr));
   OUTRIDER_TRY(pipeline->sink_, make_sink(loop, config, observer, dry_run_out));
   pipeline->relay_ =
       std::make_unique<Relay>(relay_options(config, dry_run_out != nullptr), *pipeline->source_,

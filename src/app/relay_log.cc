@@ -81,7 +81,9 @@ void RelayLog::note(LogLevel level, std::string_view message,
                     std::string_view key) {
   std::vector<LogField> all = {{"pipeline", pipeline_}, {"slot", slot_}};
   for (const auto& [name, value] : fields) {
-    all.emplace_back(name, value);
+    if (name != "slot") {  // Said already; a JSON line must not say it twice.
+      all.emplace_back(name, value);
+    }
   }
   if (key.empty()) {
     log_.write(level, message, all);

@@ -124,12 +124,14 @@ void add_source_timing(std::vector<Option>& rows) {
                   "Partitions that were detached or dropped while they held rows not yet relayed. "
                   "Their rows count as events of the outbox table.",
                   {.may_be_empty = true}});
-  rows.push_back({"pipelines[].source.foreign_tables",
-                  [](Scope s) -> Field { return &s.pipeline->source.foreign_tables; },
-                  "Tables with the columns of a partitioned outbox table that are not and will not "
-                  "be partitions of it, as the outbox of another service. Their rows are no "
-                  "events. Needed with wal2json only.",
-                  {.may_be_empty = true}});
+  rows.push_back(
+      {"pipelines[].source.foreign_tables",
+       [](Scope s) -> Field { return &s.pipeline->source.foreign_tables; },
+       "Tables whose rows never are events. With a partitioned outbox wal2json sends every "
+       "table of the database: one with the outbox table's columns that is no partition "
+       "of it (the outbox of another service) has to be listed here, a busy one may be, "
+       "so that the server need not send it. Other set-ups do not need it.",
+       {.may_be_empty = true}});
 }
 
 void add_outbox_options(std::vector<Option>& rows) {
@@ -203,7 +205,8 @@ void add_kafka_options(std::vector<Option>& rows) {
                   {.may_be_empty = true}});
   rows.push_back({"pipelines[].kafka.topics.create",
                   [](Scope s) -> Field { return &s.pipeline->kafka.topics.create; },
-                  "Create a topic that does not exist. Otherwise a missing topic stops the relay.",
+                  "Create a topic that does not exist. Otherwise the relay waits for it, not "
+                  "ready, until somebody makes it.",
                   {}});
   rows.push_back({"pipelines[].kafka.topics.partitions",
                   [](Scope s) -> Field { return &s.pipeline->kafka.topics.partitions; },

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/layers.h"
@@ -308,9 +309,12 @@ std::vector<Override> environment_overrides(const LoadRequest& request) {
     std::string_view rest = std::string_view(name).substr(kPrefix.size());
     // Lower case in a variable's name is a mistake; it then matches nothing and is told so.
     bool is_upper = to_upper(rest) == rest;
-    overrides.push_back({{OriginKind::environment, name, 0, 0},
-                         is_upper ? split(to_lower(rest), "__") : std::vector<std::string>{},
-                         value});
+    Override& added = overrides.emplace_back();
+    added.origin = {OriginKind::environment, name, 0, 0};
+    if (is_upper) {
+      added.segments = split(to_lower(rest), "__");
+    }
+    added.value = value;
   }
   // Numbered pipelines first: they may give the names that others go by.
   std::stable_partition(overrides.begin(), overrides.end(), names_pipeline_by_number);
@@ -334,8 +338,10 @@ std::vector<Override> set_overrides(const LoadRequest& request, Problems& proble
       // pipelines[0].source.slot, as errors write it, is understood too.
       dotted += c == '[' ? std::string(".") : c == ']' ? std::string() : std::string(1, c);
     }
-    overrides.push_back(
-        {{OriginKind::set, path, 0, 0}, split(dotted, "."), text.substr(equals + 1)});
+    Override& added = overrides.emplace_back();
+    added.origin = {OriginKind::set, std::move(path), 0, 0};
+    added.segments = split(dotted, ".");
+    added.value = text.substr(equals + 1);
   }
   return overrides;
 }

@@ -143,7 +143,7 @@ Result<> set_all(rd_kafka_conf_t* conf,
 }
 
 // The flow gate is the limit, so the client's own queue gets twice its room: records count there
-// until their report is taken, and the gate may overshoot by one record.
+// until their report is taken. The gate may overshoot by one record of any size the client sends.
 Result<> set_queue_limits(rd_kafka_conf_t* conf, const ProducerSettings& settings) {
   constexpr std::int64_t kSlackRecords = 1'000;
   constexpr std::int64_t kSlackKbytes = 8 * 1024;
@@ -151,8 +151,11 @@ Result<> set_queue_limits(rd_kafka_conf_t* conf, const ProducerSettings& setting
   constexpr std::int64_t kKbytesMax = 2'000'000'000;
   const std::int64_t records =
       std::min(2 * settings.in_flight_records_max + kSlackRecords, kRecordsMax);
-  const std::int64_t kbytes =
-      std::min(2 * (settings.in_flight_bytes_max / 1024) + kSlackKbytes, kKbytesMax);
+  const auto raised = settings.properties.find("message.max.bytes");
+  const std::int64_t largest_bytes =
+      raised == settings.properties.end() ? 0 : parse_number(raised->second).value_or(0);
+  const std::int64_t kbytes = std::min(
+      2 * (settings.in_flight_bytes_max / 1024) + largest_bytes / 1024 + kSlackKbytes, kKbytesMax);
   return set_all(
       conf, {{"queue.buffering.max.messages", records}, {"queue.buffering.max.kbytes", kbytes}});
 }

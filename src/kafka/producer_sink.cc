@@ -111,6 +111,7 @@ void ProducerSink::restart(Now now) {
   loss_.reset();
   first_cause_.clear();
   outage_.reset();
+  outage_told_ = false;
   login_.reset();
   answered_ = false;
   look_at_ = now.mono + kFirstLook;
@@ -130,6 +131,7 @@ Result<> ProducerSink::drive(Now now) {
   if (instance_->take_wake()) more_ = true;
   if (reports_ == nullptr && more_) pump();
   look_for_life();
+  tell_outage();
   catalog_.drive(now, connected());
   if (catalog_.failure()) return fail(*catalog_.failure());
   if (login_ && !acknowledged_ &&
@@ -193,6 +195,7 @@ void ProducerSink::take_client_error(rd_kafka_event_t* event) {
       outage_->error = error;
     }
   }
+  if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) return;  // Told if it lasts: tell_outage().
   if (const auto held_back = limiter_.pass(error.code, now_.mono)) {
     log_(LogLevel::warn, outrider::describe(error) +
                              (*held_back == 0 ? "" : "; suppressed=" + std::to_string(*held_back)));
@@ -221,14 +224,25 @@ void ProducerSink::note_life() {
   answered_ = true;
   login_.reset();
   if (!outage_) return;
-  if (in_outage()) log_(LogLevel::info, "Kafka answers again");
+  if (outage_told_) log_(LogLevel::info, "Kafka answers again");
   outage_.reset();
+  outage_told_ = false;
+}
+
+// Brokers close idle connections, and the client calls that "all brokers are down".
+void ProducerSink::tell_outage() {
+  if (outage_told_ || !in_outage()) return;
+  if (const auto held_back = limiter_.pass(outage_->error.code, now_.mono)) {
+    outage_told_ = true;
+    log_(LogLevel::warn, outrider::describe(outage_->error) +
+                             (*held_back == 0 ? "" : "; suppressed=" + std::to_string(*held_back)));
+  }
 }
 
 // The library tells of brokers lost, not of brokers back.
 void ProducerSink::look_for_life() {
   if (now_.mono < look_at_ || (answered_ && !outage_)) return;
-  look_at_ = now_.mono + (answered_ ? kLookInterval : kFirstLook);
+  look_at_ = now_.mono + (in_outage() ? kLookInterval : kFirstLook);
   if (!answered_) {
     char* cluster_id = rd_kafka_clusterid(instance_->client(), 0);  // Cached; never waits at 0.
     if (cluster_id == nullptr) return;
@@ -310,8 +324,10 @@ Result<ProduceStatus> ProducerSink::enqueue(const KafkaRecord& record, std::uint
   fields[5] = tagged(RD_KAFKA_VTYPE_MSGFLAGS);
   fields[5].u.i = RD_KAFKA_MSG_F_COPY;
   fields[6] = tagged(RD_KAFKA_VTYPE_OPAQUE);
-  // A number in a pointer's clothes: nothing to free, nothing to dangle.
-  fields[6].u.ptr = reinterpret_cast<void*>(static_cast<std::uintptr_t>(sequence));
+  // A number in a pointer's clothes: nothing to free, nothing to dangle. The lowest bit says
+  // whether the row named its partition; in a report that cannot be seen any more.
+  fields[6].u.ptr = reinterpret_cast<void*>(
+      static_cast<std::uintptr_t>(sequence << 1 | (record.partition ? 1U : 0U)));
   fields[7] = tagged(RD_KAFKA_VTYPE_HEADERS);
   fields[7].u.headers = headers.get();
   const ErrorHandle error(rd_kafka_produceva(instance_->client(), fields.data(), fields.size()));
@@ -326,7 +342,15 @@ Result<ProduceStatus> ProducerSink::enqueue(const KafkaRecord& record, std::uint
 
 Result<ProduceStatus> ProducerSink::not_enqueued(rd_kafka_resp_err_t code, const std::string& text,
                                                  const KafkaRecord& record) {
-  if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL) return ProduceStatus::busy;
+  if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
+    if (open_ > 0) return ProduceStatus::busy;
+    // Nothing is in the queue and still it does not fit: it never will.
+    return fail(ErrorKind::poison,
+                "the record for topic \"" + std::string(record.topic) +
+                    "\" is larger than the client's queue",
+                "raise kafka.properties.queue.buffering.max.kbytes, or limits.in_flight_bytes_max",
+                rd_kafka_err2name(code));
+  }
   if (note_fatal_error()) return ProduceStatus::busy;
   const std::string topic = "topic \"" + std::string(record.topic) + "\"";
   Error error = kafka_error(code, "cannot send to " + topic);
@@ -362,7 +386,7 @@ bool ProducerSink::next_report(SinkReport& report) {
 bool ProducerSink::take_report(const rd_kafka_message_t& message, SinkReport& report) {
   OUTRIDER_CHECK(open_ > 0, "a report comes once, and only for a record handed over");
   --open_;
-  const std::uint64_t sequence = reinterpret_cast<std::uintptr_t>(message._private);
+  const std::uint64_t sequence = reinterpret_cast<std::uintptr_t>(message._private) >> 1;
   if (message.err == RD_KAFKA_RESP_ERR_NO_ERROR) {
     acknowledged_ = true;
     if (!answered_ || outage_ || login_) note_life();
@@ -398,8 +422,10 @@ Error ProducerSink::refusal(const rd_kafka_message_t& message) const {
       "\"";
   Error error = kafka_error(message.err, "cannot send to " + topic);
   if (message.err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION) {
-    if (message.partition < 0) {
-      error.kind = ErrorKind::transient;  // No column named it: the topic changed under us.
+    if ((reinterpret_cast<std::uintptr_t>(message._private) & 1) == 0) {
+      // Our own choice: the topic was deleted, or made anew with fewer partitions.
+      error.kind = ErrorKind::transient;
+      error.hint = "nothing to do if the topic is made again: the relay looks it up anew";
     } else {
       error.message =
           "partition " + std::to_string(message.partition) + " of " + topic + " does not exist";

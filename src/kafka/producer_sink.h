@@ -58,6 +58,7 @@ class ProducerSink final : public KafkaProducerSink {
   bool note_fatal_error();
   void lose(Error error);
   void note_life();
+  void tell_outage();
   void look_for_life();
   Result<bool> fits(const KafkaRecord& record);
   Result<ProduceStatus> enqueue(const KafkaRecord& record, std::uint64_t sequence,
@@ -85,6 +86,7 @@ class ProducerSink final : public KafkaProducerSink {
   bool acknowledged_ = false;  ///< A record was ever acknowledged.
   MonoTime look_at_{};         ///< When to look for signs of life again.
   std::optional<Complaint> outage_;
+  bool outage_told_ = false;
   std::optional<Complaint> login_;
 
   std::int64_t batch_bytes_ = 0;                   ///< In force.

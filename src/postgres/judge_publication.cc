@@ -112,8 +112,8 @@ Result<> check_membership(const Case& known, const std::vector<OutboxTable>& tab
 }
 
 std::string add_again(const Case& known, const std::string& table) {
-  return "run in one transaction " + alter(known) + " DROP TABLE " + table + "; " + alter(known) +
-         " ADD TABLE " + table;
+  return "run in one transaction, so that no row falls between: BEGIN; " + alter(known) +
+         " DROP TABLE " + table + "; " + alter(known) + " ADD TABLE " + table + "; COMMIT";
 }
 
 Result<> check_columns(const Case& known, const OutboxTable& table, const PublishedTable& published,

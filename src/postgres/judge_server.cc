@@ -118,12 +118,18 @@ Result<> check_synchronous(const Case& known) {
   if (!counts_as_synchronous(names, name)) {
     return {};
   }
-  return fail(ErrorKind::configuration,
-              "synchronous_standby_names \"" + names + "\" counts the relay (\"" + name +
-                  "\") as a synchronous standby: an outage of Kafka would hang every commit",
-              "list the real standbys by name instead, ALTER SYSTEM SET synchronous_standby_names "
-              "= 'FIRST 1 (standby_1, standby_2)' and SELECT pg_reload_conf(), or choose a "
-              "source.slot that is not in the list (the relay connects as \"outrider_<slot>\")");
+  return fail(synchronous_error(name, names));
+}
+
+Error synchronous_error(const std::string& application_name, const std::string& setting) {
+  return Error{ErrorKind::configuration,
+               "synchronous_standby_names = '" + setting + "' counts the relay (application_name " +
+                   application_name +
+                   ") as a synchronous standby: an outage of Kafka would hang every commit",
+               "name the real standbys only, ALTER SYSTEM SET synchronous_standby_names = "
+               "'FIRST 1 (standby_1, standby_2)'; SELECT pg_reload_conf() (an empty list if there "
+               "are none), and start the relay again",
+               {}};
 }
 
 Result<> check_slot(const Case& known) {

@@ -99,6 +99,9 @@ std::string create_slot_sql(const std::string& slot, const StartPlan& plan, bool
 bool counts_as_synchronous(const std::string& synchronous_standby_names,
                            const std::string& application_name);
 
+/// The error when PostgreSQL counts, or would count, our walsender as a synchronous standby.
+Error synchronous_error(const std::string& application_name, const std::string& setting);
+
 /// The application_name our walsender uses: "outrider_<slot>", cut to what the server keeps.
 std::string walsender_application_name(const std::string& slot);
 

@@ -114,14 +114,10 @@ Result<> plan_wal2json(const Case& known, const std::vector<OutboxTable>& tables
       plan.partition_roots[partition.name] = table.facts->name;
     }
   }
-  if (any_partitioned(tables)) {
+  if (any_partitioned(tables) || !known.source.former_partitions.empty()) {
     return plan_partitions(known, plan);
   }
-  std::vector<QualifiedName> names = known.wanted;
-  OUTRIDER_TRY(const std::vector<QualifiedName> former,
-               table_names(known.source.former_partitions));
-  names.insert(names.end(), former.begin(), former.end());
-  plan.plugin_options.emplace_back("add-tables", wal2json_tables(names));
+  plan.plugin_options.emplace_back("add-tables", wal2json_tables(known.wanted));
   return {};
 }
 

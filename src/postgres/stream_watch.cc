@@ -37,16 +37,6 @@ WalsenderActivity activity_of(bool exists, const std::string& wait_event) {
              : WalsenderActivity::working;
 }
 
-Error synchronous_error(const std::string& application_name, const std::string& setting) {
-  return Error{ErrorKind::configuration,
-               "\"synchronous_standby_names\" (" + setting + ") counts the relay \"" +
-                   application_name + "\" as a synchronous standby: commits would wait for it",
-               "name the real standbys in synchronous_standby_names instead of a pattern that "
-               "matches \"" +
-                   application_name + "\", reload the server and start the relay again",
-               ""};
-}
-
 StreamWatch::StreamWatch(Connection& control, const SourceConfig& source, const NoteSink& note)
     : control_(control), source_(source), note_(note) {}
 
@@ -87,7 +77,7 @@ Result<> StreamWatch::drive(Now now) {
     return {};
   }
   if (std::optional<Answer> answer = control_.take_answer()) {
-    OUTRIDER_TRY(on_answer(std::move(*answer)));
+    OUTRIDER_TRY(on_answer(std::move(*answer), now));
   }
   if (!was_idle && down_noted_) {
     down_noted_ = false;
@@ -120,7 +110,7 @@ Result<> StreamWatch::on_control_lost(const Error& error, Now now) {
   return {};
 }
 
-Result<> StreamWatch::on_answer(Answer answer) {
+Result<> StreamWatch::on_answer(Answer answer, Now now) {
   Asking asked = std::exchange(asking_, Asking::nothing);
   shutdown_suspected_ = false;
   if (answer.error) {
@@ -131,10 +121,10 @@ Result<> StreamWatch::on_answer(Answer answer) {
     lookup_rows_ = std::move(answer.rows);
     return {};
   }
-  return asked == Asking::state ? on_state(answer.rows) : Result<>();
+  return asked == Asking::state ? on_state(answer.rows, now) : Result<>();
 }
 
-Result<> StreamWatch::on_state(const QueryResult& rows) {
+Result<> StreamWatch::on_state(const QueryResult& rows, Now now) {
   answered_question_at_ = asked_at_;
   if (rows.rows.empty()) {
     return {};
@@ -143,6 +133,7 @@ Result<> StreamWatch::on_state(const QueryResult& rows) {
   std::string names = rows.text(0, "names");
   if ((!sync_state.empty() && sync_state != "async") ||
       counts_as_synchronous(names, application_name_)) {
+    release_waiting_commits(now);
     return fail(synchronous_error(application_name_, names));
   }
   activity_ = activity_of(rows.text(0, "exists") == "t", rows.text(0, "wait_event"));
@@ -152,6 +143,21 @@ Result<> StreamWatch::on_state(const QueryResult& rows) {
     return fail(ErrorKind::transient, "the walsender is gone from the server");
   }
   return {};
+}
+
+// Commits that wait for us are released when another standby reports next, which on a quiet server
+// takes it up to its status interval (10 s by default). New WAL makes it report at once, so leave
+// some behind when the walsender is gone; the statement goes on without its client.
+void StreamWatch::release_waiting_commits(Now now) {
+  const std::string sql =
+      "DO $outrider$ BEGIN FOR i IN 1..100 LOOP "
+      "EXIT WHEN NOT EXISTS (SELECT FROM pg_catalog.pg_stat_replication WHERE pid = " +
+      std::to_string(walsender_pid_) +
+      "); PERFORM pg_catalog.pg_sleep(0.01); END LOOP; "
+      "SET LOCAL synchronous_commit = local; "
+      "PERFORM pg_catalog.pg_logical_emit_message(true, 'outrider.left', ''); END $outrider$";
+  // Only a help: without it the commits go on later.
+  (void)control_.send(sql, now, kAnswerTimeout);
 }
 
 std::string StreamWatch::state_sql() const {

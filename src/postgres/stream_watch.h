@@ -31,9 +31,6 @@ enum class WalsenderActivity : std::uint8_t {
 /// From pg_stat_activity's wait_event.
 WalsenderActivity activity_of(bool exists, const std::string& wait_event);
 
-/// The error when PostgreSQL counts, or would count, our walsender as a synchronous standby.
-Error synchronous_error(const std::string& application_name, const std::string& setting);
-
 class StreamWatch {
  public:
   StreamWatch(Connection& control, const SourceConfig& source, const NoteSink& note);
@@ -58,8 +55,9 @@ class StreamWatch {
   enum class Asking : std::uint8_t { nothing, state, lookup };
 
   Result<> on_control_lost(const Error& error, Now now);
-  Result<> on_answer(Answer answer);
-  Result<> on_state(const QueryResult& rows);
+  Result<> on_answer(Answer answer, Now now);
+  Result<> on_state(const QueryResult& rows, Now now);
+  void release_waiting_commits(Now now);
   Result<> ask(Now now);
   std::string state_sql() const;
 

@@ -49,9 +49,8 @@ Result<std::unique_ptr<WalSource>> WalSource::create(EventLoop& loop, const Sour
   if (!partitions) {
     return fail(std::move(partitions).error());
   }
-  return std::unique_ptr<WalSource>(
-      new WalSource(loop, source, outbox, route, dsn, std::move(note), std::move(*partitions),
-                    leave_nothing));
+  return std::unique_ptr<WalSource>(new WalSource(loop, source, outbox, route, dsn, std::move(note),
+                                                  std::move(*partitions), leave_nothing));
 }
 
 WalSource::WalSource(EventLoop& loop, const SourceConfig& source, const OutboxConfig& outbox,
@@ -170,8 +169,9 @@ Result<bool> WalSource::next(Change& change, Now now) {
     reply_allowed_ = now.mono + kReplyGap;
     return true;
   }
+  table_at_fault_ = false;
   Result<bool> given = held_ ? on_lookup(change) : pull_change(change, now);
-  if (!given && given.error().kind != ErrorKind::poison) {
+  if (!given && given.error().kind != ErrorKind::poison && !table_at_fault_) {
     return close_with(std::move(given).error());
   }
   return given;
@@ -236,14 +236,18 @@ Result<bool> WalSource::on_change(Change& change) {
   if (insert == nullptr || !plan_.follows_all_tables) {
     return true;
   }
-  OUTRIDER_TRY(PartitionMap::Place place, partitions_.place(*insert->relation));
-  if (place.kind == PartitionMap::Kind::unknown) {
+  Result<PartitionMap::Place> place = partitions_.place(*insert->relation);
+  table_at_fault_ = !place;
+  if (!place) {
+    return fail(std::move(place).error());
+  }
+  if (place->kind == PartitionMap::Kind::unknown) {
     held_ = *insert;
     apply_reading();
     watch_.look_up(PartitionMap::lookup_sql(insert->relation->name));
     return false;
   }
-  insert->root = place.root;
+  insert->root = place->root;
   return true;
 }
 
@@ -254,8 +258,12 @@ Result<bool> WalSource::on_lookup(Change& change) {
   }
   Insert insert = *std::exchange(held_, std::nullopt);
   apply_reading();
-  OUTRIDER_TRY(PartitionMap::Place place, partitions_.learn(*insert.relation, *rows, transaction_));
-  insert.root = place.root;
+  Result<PartitionMap::Place> place = partitions_.learn(*insert.relation, *rows, transaction_);
+  table_at_fault_ = !place;
+  if (!place) {
+    return fail(std::move(place).error());
+  }
+  insert.root = place->root;
   change = insert;
   return true;
 }

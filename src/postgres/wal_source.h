@@ -93,7 +93,6 @@ class WalSource final : public ChangeSource {
   Result<bool> on_stream_connected(Now now);
   Result<bool> on_armed(Now now);
   Result<bool> on_creating_slot(Now now);
-  bool fall_back(const ServerError& refusal);
   Result<bool> on_slot_refused(const ServerError& error, Now now);
   Result<> watch_slot_creation(Now now);
   Result<bool> begin_recheck(Now now);
@@ -132,7 +131,6 @@ class WalSource final : public ChangeSource {
   std::optional<Lsn> resume_from_;
   std::unique_ptr<Preflight> preflight_;
   StartPlan plan_;
-  std::optional<Plugin> instead_;  ///< The server refused the other one for a new slot.
   std::size_t statement_ = 0;
   std::string application_name_;
 
@@ -149,8 +147,9 @@ class WalSource final : public ChangeSource {
   bool start_pending_ = false;
   bool reading_ = true;
   int walsender_pid_ = 0;
-  Lsn transaction_;             ///< Commit position of the transaction being received, for errors.
-  std::optional<Insert> held_;  ///< Waits for the catalogue's answer.
+  Lsn transaction_;              ///< Commit position of the transaction being received, for errors.
+  std::optional<Insert> held_;   ///< Waits for the catalogue's answer.
+  bool table_at_fault_ = false;  ///< The last error of next() is about a table, not the link.
   std::optional<Keepalive> deferred_reply_;
   MonoTime reply_allowed_{};
   StandbyStatus last_status_;

@@ -83,7 +83,10 @@ Result<bool> WalSource::on_control_connected(Now now) {
 }
 
 Result<bool> WalSource::begin_preflight(Now now) {
-  preflight_ = std::make_unique<Preflight>(source_, outbox_, route_);
+  SourceConfig asked = source_;
+  // Whether a missing slot may be made is judged by check_creation().
+  asked.create_slot = source_.create_slot || leave_nothing_ || resume_from_.has_value();
+  preflight_ = std::make_unique<Preflight>(asked, outbox_, route_);
   step_ = Step::preflight;
   std::optional<std::string> sql = preflight_->next_statement();
   OUTRIDER_CHECK(sql.has_value(), "a preflight asks at least one question");
@@ -118,6 +121,7 @@ Result<bool> WalSource::on_judged(Now now) {
 }
 
 Result<bool> WalSource::begin_preparing(Now now) {
+  OUTRIDER_TRY(check_creation());
   for (const std::string& warning : plan_.warnings) {
     note(LogLevel::warn, warning);
   }
@@ -125,6 +129,29 @@ Result<bool> WalSource::begin_preparing(Now now) {
   statement_ = 0;
   step_ = Step::preparing;
   return send_statement(now);
+}
+
+// A slot that was there and is gone took events with it: a new one begins after them, and after the
+// next start nobody would know.
+Result<> WalSource::check_creation() const {
+  if (plan_.create_slot && resume_from_ && leave_nothing_) {
+    return fail(ErrorKind::fatal,
+                "the temporary slot of the dry run ended with its connection, and what was "
+                "committed since cannot be shown",
+                "start the dry run again");
+  }
+  if (plan_.create_slot && resume_from_) {
+    return fail(
+        replication_error(ServerError{"42704", "the server does not list it any more", {}, {}}));
+  }
+  if (leave_nothing_ && !plan_.statements.empty()) {
+    return fail(
+        ErrorKind::configuration,
+        "publication \"" + source_.publication +
+            "\" does not exist, and a dry run makes nothing that stays",
+        "set source.plugin: wal2json for the dry run, or run first: " + plan_.statements.front());
+  }
+  return {};
 }
 
 // Layout ids are unique within one decoder only, and rows of the old one may still be in flight.
@@ -227,8 +254,8 @@ Result<bool> WalSource::on_armed(Now now) {
   step_ = Step::creating_slot;
   next_poll_ = now.mono + kPatienceWithSlot;
   // No deadline of our own: lock_timeout bounds each wait at the server.
-  OUTRIDER_TRY(
-      stream_.connection().send(create_slot_sql(source_.slot, plan_, false), now, milliseconds(0)));
+  OUTRIDER_TRY(stream_.connection().send(create_slot_sql(source_.slot, plan_, leave_nothing_), now,
+                                         milliseconds(0)));
   return true;
 }
 
@@ -245,7 +272,7 @@ Result<bool> WalSource::on_creating_slot(Now now) {
   std::string consistent_point =
       answer->rows.rows.empty() ? std::string() : answer->rows.text(0, "consistent_point");
   plan_.confirmed_flush_lsn = Lsn::parse(consistent_point).value_or(Lsn());
-  note(LogLevel::info, "slot created",
+  note(LogLevel::info, leave_nothing_ ? "temporary slot created" : "slot created",
        {{"slot", source_.slot},
         {"plugin", to_string(plan_.plugin)},
         {"why", plan_.plugin_reason},

@@ -199,6 +199,9 @@ void Relay::serve_reports(Now now) {
         return;
       }
       ++counters_.refused;
+      if (stop_error_) {
+        return;  // A neighbour in the batch of the one that was told.
+      }
       OutboxEvent event;
       event.event_id = refused->event_id;
       observer_.on_row_refused(event, tracker_.commit_lsn_of(refused->sequence), refused->error);
@@ -291,6 +294,8 @@ bool Relay::pull_one(Now now) {
     if (pulled.error().kind == ErrorKind::poison) {
       row_.event = OutboxEvent{};
       refuse_row(std::move(pulled).error(), now);
+    } else if (source_.state() == SourceState::streaming) {
+      stop_with(std::move(pulled).error(), now);
     } else {
       lose_source(std::move(pulled).error(), now);
     }
@@ -386,6 +391,9 @@ void Relay::update_reading() {
 std::optional<MonoTime> Relay::deadline(Now now) const {
   if (phase_ == Phase::stopped) {
     return std::nullopt;
+  }
+  if (!opened_) {
+    return now.mono;
   }
   if (source_.state() != SourceState::closed && may_pull() && !held_ && source_.has_buffered()) {
     return now.mono;

@@ -15,7 +15,10 @@ def _victim_postgres():
 
 @pytest.fixture(scope="session")
 def _victim_kafka():
-    with KafkaBroker() as broker:
+    # A killed broker may not come back before the session of its last life is over.
+    with KafkaBroker(settings={"broker.session.timeout.ms": "1000",
+                               "broker.heartbeat.interval.ms": "200",
+                               "connections.max.idle.ms": "2000"}) as broker:
         yield broker
 
 

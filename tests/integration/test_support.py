@@ -15,8 +15,6 @@ from support.kafka_broker import KafkaBroker
 from support.postgres_cluster import PostgresCluster
 from support.workload import Workload, small_foreign_transactions, write_other_wal
 
-pytestmark = pytest.mark.smoke
-
 
 def produce(kafka, topic, data, *options):
     subprocess.run(["kcat", "-P", "-b", kafka.bootstrap_servers, "-t", topic, *options],

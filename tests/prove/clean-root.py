@@ -1,8 +1,10 @@
 """1: a clean Debian 12 root with git and bash only: ./dev demo within 4 minutes, again within 20 s.
 
 Makes the root with debootstrap in a throw-away directory (so it needs root and the package mirror of
-this machine), copies the tree into it, and runs the demo twice and, in the long form, ./dev test.
-Without root or debootstrap only this machine's second run is measured.
+this machine), clones the repository into it, and runs the demo twice and ./dev test once. Without
+root or debootstrap, and in the short form, only this machine's second run of the demo is measured.
+OUTRIDER_CLEAN_ROOT_BASE may name a directory with a root made before, which is copied instead;
+OUTRIDER_CLEAN_ROOT_DEMO_ONLY=1 leaves ./dev test out.
 """
 
 import os
@@ -18,6 +20,7 @@ from support.relay import ROOT
 FIRST_RUN_S_MAX = 240
 SECOND_RUN_S_MAX = 20
 FIRST_LINE_S_MAX = 1.0
+TESTS_S_MAX = 5_400
 
 
 def prove(short):
@@ -32,7 +35,8 @@ def prove(short):
               "HOME=/tmp", "bash", "/src/dev"]
     _timed("demo, first run", inside + ["demo"], FIRST_RUN_S_MAX)
     _timed("demo, second run", inside + ["demo"], SECOND_RUN_S_MAX)
-    _timed("all tests", inside + ["test"], 5_400)
+    if os.environ.get("OUTRIDER_CLEAN_ROOT_DEMO_ONLY") != "1":
+        _timed("all tests", inside + ["test"], TESTS_S_MAX)
 
 
 def _make_root():
@@ -41,10 +45,15 @@ def _make_root():
     root = tempfile.mkdtemp(prefix="clean-root-", dir=os.path.join(ROOT, "build"))
     cleanup.at_exit(lambda: _remove(root))
     os.chmod(root, 0o755)
-    say("making a clean Debian 12 root")
     mirror = _mirror()
-    subprocess.run(["debootstrap", "--variant=minbase", "--include=git,ca-certificates", "bookworm",
-                    root, mirror], check=True, stdout=subprocess.DEVNULL)
+    base = os.environ.get("OUTRIDER_CLEAN_ROOT_BASE")
+    if base:
+        say(f"copying the clean Debian 12 root {base}")
+        subprocess.run(["cp", "-a", base + "/.", root], check=True)
+    else:
+        say("making a clean Debian 12 root (two minutes)")
+        subprocess.run(["debootstrap", "--variant=minbase", "--include=git,ca-certificates",
+                        "bookworm", root, mirror], check=True, stdout=subprocess.DEVNULL)
     with open(os.path.join(root, "etc/apt/sources.list"), "w", encoding="utf-8") as out:
         out.write(f"deb {mirror} bookworm main\ndeb {mirror} bookworm-updates main\n"
                   f"deb {mirror}-security bookworm-security main\n")
@@ -62,8 +71,11 @@ def _make_root():
         os.makedirs(target, exist_ok=True)
         subprocess.run(["mount", "-t", kind, kind, target], check=True)
     subprocess.run(["chroot", root, "update-ca-certificates"], check=True, capture_output=True)
-    shutil.copytree(ROOT, os.path.join(root, "src"), symlinks=True,
-                    ignore=shutil.ignore_patterns("build", "__pycache__"))
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, os.path.join(root, "src")],
+                   check=True)
+    commit = subprocess.run(["git", "-C", ROOT, "log", "-1", "--format=%h %s"], check=True,
+                            capture_output=True, text=True).stdout.strip()
+    say(f"commit {commit}; changes that are not committed do not count")
     return root
 
 

@@ -57,6 +57,12 @@ def pipeline(dsn, bootstrap_servers, *, name="test", slot="outrider", plugin="au
     }
 
 
+def environment():
+    """Ours without the OUTRIDER_ variables of the tests: the relay reads each as an option."""
+    return {name: value for name, value in os.environ.items()
+            if not name.startswith("OUTRIDER_")}
+
+
 class Relay:
     """Owns the process and its files. start() may be called again after any end."""
 
@@ -99,7 +105,7 @@ class Relay:
             self._process = subprocess.Popen(
                 [binary(), "run", "-c", self.config_path, *self._arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory,
-                start_new_session=True, env=self._environment(),
+                start_new_session=True, env={**environment(), **self._env},
                 preexec_fn=cleanup.child_setup())
         if wait_ready:
             self.wait_ready(timeout_s)
@@ -108,12 +114,6 @@ class Relay:
     @property
     def pid(self):
         return self._process.pid
-
-    def _environment(self):
-        # The relay reads every OUTRIDER_ variable as an option; those of the tests are not for it.
-        own = {name: value for name, value in os.environ.items()
-               if not name.startswith("OUTRIDER_")}
-        return {**own, **self._env}
 
     def running(self):
         return self._process is not None and self._process.poll() is None
@@ -270,6 +270,7 @@ def check_config(text_or_dict, *arguments):
         out.write(text_or_dict if isinstance(text_or_dict, str) else json.dumps(text_or_dict))
     try:
         return subprocess.run([binary(), "check-config", "-c", path, *arguments],
-                              capture_output=True, text=True, timeout=30, check=False)
+                              capture_output=True, text=True, timeout=30, check=False,
+                              env=environment())
     finally:
         shutil.rmtree(directory, ignore_errors=True)

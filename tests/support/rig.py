@@ -116,12 +116,16 @@ class Rig:
     def wait_confirmed(self, timeout_s=15):
         """Until the slot's confirmed position has passed everything written so far."""
         target = self.cluster.scalar("SELECT pg_current_wal_insert_lsn()::text")
-        return wait_until(
-            lambda: self.cluster.scalar(
+
+        def reached():
+            if self.relay.exit_code() is not None:
+                raise RuntimeError(f"the relay ended\n{self.relay.log_text()[-3000:]}")
+            return self.cluster.scalar(
                 "SELECT confirmed_flush_lsn::text FROM pg_replication_slots"
                 " WHERE slot_name = %s AND confirmed_flush_lsn >= %s::pg_lsn",
-                (self.slot, target)),
-            timeout_s, f"slot {self.slot} to reach {target}")
+                (self.slot, target))
+
+        return wait_until(reached, timeout_s, f"slot {self.slot} to reach {target}")
 
     def drop_slot(self):
         def dropped():

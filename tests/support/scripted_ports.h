@@ -42,6 +42,7 @@ class ScriptedSource final : public ChangeSource {
   std::chrono::milliseconds wal_sender_timeout{0};
   bool connects = true;
   std::optional<Error> next_error;
+  bool table_at_fault = false;    ///< next_error leaves the source open whatever its kind.
   std::function<void()> on_open;  ///< Lets the test queue again what the server would resend.
 
   void open(std::optional<Lsn> resume_from, Now) override {
@@ -68,7 +69,8 @@ class ScriptedSource final : public ChangeSource {
   Result<bool> next(Change& change, Now) override {
     if (next_error) {
       Error error = *std::exchange(next_error, std::nullopt);
-      state_ = error.kind == ErrorKind::poison ? state_ : SourceState::closed;
+      const bool stays = table_at_fault || error.kind == ErrorKind::poison;
+      state_ = stays ? state_ : SourceState::closed;
       return fail(error);
     }
     if (state_ == SourceState::finishing) {

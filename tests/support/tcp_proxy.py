@@ -93,7 +93,7 @@ class TcpProxy:
             link.start()
 
     def _pass(self, link, data, from_server):
-        """What of data may go on; None cuts the link after nothing more."""
+        """(what of data may go on, whether the link is cut behind it)."""
         with self._lock:
             if self._swallowing or link.lossy:
                 link.lossy = True

@@ -47,7 +47,8 @@ class ChangeSource {
   virtual Result<> drive(Now now) = 0;
 
   /// Pull the next change; false when there is none now. Views stay valid until the next call.
-  /// An error of kind poison leaves the source open (the row is at fault); others close it.
+  /// An error of kind poison leaves the source open (the row is at fault), and so may one of kind
+  /// fatal (its table is at fault), so that what came before can be confirmed; others close it.
   virtual Result<bool> next(Change& change, Now now) = 0;
 
   /// While reading is off the source takes nothing from the socket, but still drives.

@@ -11,7 +11,8 @@ namespace {
 std::size_t allocations = 0;
 }  // namespace
 
-void* operator new(std::size_t size) {
+// Not inlined: GCC would see malloc's memory go to a delete it takes for the library's.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   void* memory = std::malloc(size == 0 ? 1 : size);
   if (memory == nullptr) {
@@ -19,8 +20,8 @@ void* operator new(std::size_t size) {
   }
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace outrider::testing {
 namespace {

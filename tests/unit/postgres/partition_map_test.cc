@@ -10,11 +10,12 @@ using Kind = PartitionMap::Kind;
 const QualifiedName kRoot{"public", "outbox"};
 const QualifiedName kLeaf{"public", "outbox_2024"};
 const std::vector<Column> kColumns = {{"id", kUuidOid}, {"payload", kJsonbOid}};
+const std::vector<std::string> kNeeded = {"id", "payload"};
 
 StartPlan plan() {
   StartPlan plan;
-  plan.follow_schema = true;
-  plan.table_columns[kRoot] = kColumns;
+  plan.follows_all_tables = true;
+  plan.event_columns[kRoot] = kNeeded;
   plan.partition_roots[kLeaf] = kRoot;
   return plan;
 }
@@ -81,15 +82,16 @@ TEST_F(PartitionMapTest, KeepsALeafAfterItIsGone) {
   EXPECT_EQ(map_->place(relation(8, "outbox_2024"))->kind, Kind::leaf);
 }
 
-TEST_F(PartitionMapTest, RemembersAForeignTableUntilItsLayoutOrTheConnectionChanges) {
+TEST_F(PartitionMapTest, TakesATableWithoutTheNeededColumnsForForeignUnasked) {
   make();
-  std::vector<Column> other = {{"a", kInt4Oid}};
-  ASSERT_EQ(map_->learn(relation(1, "noise", other), not_a_partition(), Lsn())->kind,
-            Kind::foreign);
-  EXPECT_EQ(map_->place(relation(1, "noise", other))->kind, Kind::foreign);
+  EXPECT_EQ(map_->place(relation(1, "noise", {{"a", kInt4Oid}}))->kind, Kind::foreign);
+  EXPECT_EQ(map_->place(relation(2, "noise", {{"id", kUuidOid}}))->kind, Kind::foreign);
+}
+
+TEST_F(PartitionMapTest, AsksAgainWhenTheLayoutOfAForeignTableChanges) {
+  make();
+  EXPECT_EQ(map_->place(relation(1, "noise", {{"id", kUuidOid}}))->kind, Kind::foreign);
   EXPECT_EQ(map_->place(relation(2, "noise"))->kind, Kind::unknown);
-  map_->begin(plan());
-  EXPECT_EQ(map_->place(relation(1, "noise", other))->kind, Kind::unknown);
 }
 
 TEST_F(PartitionMapTest, StopsLoudlyAtADroppedLeaf) {
@@ -113,10 +115,11 @@ TEST_F(PartitionMapTest, StopsLoudlyAtALookalikeWhateverTheOrderOfColumns) {
   EXPECT_FALSE(map_->learn(relation(1, "outbox_2023", turned), no_rows(), Lsn()));
 }
 
-TEST_F(PartitionMapTest, ForeignWhenOnlyTheTypesDiffer) {
+TEST_F(PartitionMapTest, StopsLoudlyAtALeafOfAnOlderShape) {
   make();
-  std::vector<Column> other = {{"id", kTextOid}, {"payload", kJsonbOid}};
-  EXPECT_EQ(map_->learn(relation(1, "t", other), no_rows(), Lsn())->kind, Kind::foreign);
+  std::vector<Column> older = {
+      {"id", kTextOid}, {"payload", kJsonbOid}, {"since_dropped", kInt4Oid}};
+  EXPECT_FALSE(map_->learn(relation(1, "outbox_2023", older), no_rows(), Lsn()));
 }
 
 TEST_F(PartitionMapTest, TakesAListedFormerPartitionForALeaf) {
@@ -127,24 +130,27 @@ TEST_F(PartitionMapTest, TakesAListedFormerPartitionForALeaf) {
   EXPECT_EQ(*placed->root, kRoot);
 }
 
-TEST_F(PartitionMapTest, RefusesAFormerPartitionThatFitsNoneOrSeveral) {
+TEST_F(PartitionMapTest, RefusesAFormerPartitionThatFitsNone) {
   make({"public.outbox_2023"});
   EXPECT_FALSE(map_->place(relation(1, "outbox_2023", {{"a", kInt4Oid}})));
-  StartPlan two = plan();
-  two.table_columns[QualifiedName{"public", "outbox_b"}] = kColumns;
-  map_->begin(two);
-  EXPECT_FALSE(map_->place(relation(2, "outbox_2023")));
 }
 
-TEST_F(PartitionMapTest, ForgetsForeignTablesAtItsLimit) {
+TEST_F(PartitionMapTest, PlacesAFormerPartitionThatFitsSeveral) {
+  make({"public.outbox_2023"});
+  StartPlan two = plan();
+  two.event_columns[QualifiedName{"public", "outbox_b"}] = kNeeded;
+  map_->begin(two);
+  EXPECT_EQ(map_->place(relation(2, "outbox_2023"))->kind, Kind::leaf);
+}
+
+TEST_F(PartitionMapTest, ForgetsLayoutsAtItsLimit) {
   make();
-  std::vector<Column> other = {{"a", kInt4Oid}};
-  for (std::uint64_t id = 1; id <= PartitionMap::kForeignLayoutsMax + 1; ++id) {
-    ASSERT_TRUE(map_->learn(relation(id, "noise", other), not_a_partition(), Lsn()));
+  for (std::uint64_t id = 1; id <= PartitionMap::kLayoutsMax + 1; ++id) {
+    ASSERT_TRUE(map_->place(relation(id, "noise", {{"a", kInt4Oid}})));
   }
-  EXPECT_EQ(map_->place(relation(1, "noise", other))->kind, Kind::unknown);
-  EXPECT_EQ(map_->place(relation(PartitionMap::kForeignLayoutsMax + 1, "noise", other))->kind,
-            Kind::foreign);
+  // Layout 1 is forgotten: the same id is judged anew.
+  EXPECT_EQ(map_->place(relation(1, "noise"))->kind, Kind::unknown);
+  EXPECT_EQ(map_->place(relation(PartitionMap::kLayoutsMax + 1, "noise"))->kind, Kind::foreign);
 }
 
 TEST_F(PartitionMapTest, QuotesNamesInItsLookup) {

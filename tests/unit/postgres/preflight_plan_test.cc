@@ -11,6 +11,7 @@
 namespace outrider {
 namespace {
 
+using ::testing::_;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -108,29 +109,49 @@ TEST(PreflightPlan, EscapesOddTableNamesForWal2json) {
               ElementsAre(Pair("format-version", "2"), Pair("include-lsn", "true"),
                           Pair("include-timestamp", "true"), Pair("include-types", "false"),
                           Pair("include-type-oids", "true"), Pair("actions", "insert"),
-                          Pair("add-tables", "a\\.b.Out\\,Box\\*Q\\ \\\"q\\'"),
-                          Pair("add-msg-prefixes", "outrider")));
+                          Pair("add-msg-prefixes", "outrider"),
+                          Pair("add-tables", "a\\.b.Out\\,Box\\*Q\\ \\\"q\\'")));
   EXPECT_EQ(wal2json_name("back\\slash"), "back\\\\slash");
   EXPECT_EQ(wal2json_name("größe_1"), "größe_1");
 }
 
-TEST(PreflightPlan, FollowsTheSchemasOfPartitionsUnderWal2json) {
+TEST(PreflightPlan, TakesAllTablesForAPartitionedOutboxUnderWal2json) {
   FakeSetup setup;
   setup.source.plugin = PluginChoice::wal2json;
-  setup.source.former_partitions = {"public.outbox_0", "attic.outbox_gone"};
+  setup.source.foreign_tables = {"tenant_b.outbox", "attic.events"};
   setup.catalog.tables[0].kind = "p";
   setup.catalog.tables.push_back({.oid = "16500", .schema = "shop", .name = "events"});
   setup.outbox.tables = {"public.outbox", "shop.events"};
   setup.catalog.add_partition("outbox_1");
   setup.catalog.add_partition("outbox_2", "r", "p", "old");
   const StartPlan plan = plan_of(setup);
-  EXPECT_TRUE(plan.follow_schema);
-  EXPECT_THAT(plan.plugin_options,
-              Contains(Pair("add-tables", "old.*,public.*,shop.events,attic.outbox_gone")));
+  EXPECT_TRUE(plan.follows_all_tables);
+  EXPECT_THAT(plan.plugin_options, Not(Contains(Pair("add-tables", _))));
+  EXPECT_THAT(plan.plugin_options, Contains(Pair("filter-tables", "tenant_b.outbox,attic.events")));
   const QualifiedName root{"public", "outbox"};
   EXPECT_THAT(plan.partition_roots, ElementsAre(Pair(QualifiedName{"old", "outbox_2"}, root),
                                                 Pair(QualifiedName{"public", "outbox_1"}, root)));
-  EXPECT_EQ(plan.table_columns.size(), 2U);
+  EXPECT_THAT(plan.event_columns.at(root),
+              ElementsAre("id", "aggregateid", "payload", "type"));
+}
+
+TEST(PreflightPlan, TakesAllTablesWhenAPartitionIsListedAsFormer) {
+  FakeSetup setup;
+  setup.source.plugin = PluginChoice::wal2json;
+  setup.source.former_partitions = {"attic.outbox_gone"};
+  EXPECT_TRUE(plan_of(setup).follows_all_tables);
+}
+
+TEST(PreflightPlan, RefusesAForeignTableThatIsAPartition) {
+  FakeSetup setup;
+  setup.source.plugin = PluginChoice::wal2json;
+  setup.source.foreign_tables = {"public.outbox_1"};
+  setup.catalog.tables[0].kind = "p";
+  setup.catalog.add_partition("outbox_1");
+  const Result<StartPlan> judged = setup.judge();
+  ASSERT_FALSE(judged);
+  EXPECT_EQ(judged.error().kind, ErrorKind::configuration);
+  EXPECT_NE(judged.error().message.find("public.outbox_1"), std::string::npos);
 }
 
 TEST(PreflightPlan, CarriesTheIdentityOfTheServer) {

@@ -55,7 +55,7 @@ const std::vector<RefusalCase>& server_cases() {
        "set source.plugin: pgoutput"},
       {"SynchronousForAll",
        [](FakeSetup& s) { s.catalog.server["synchronous_standby_names"] = "*"; }, kConfiguration,
-       "counts the relay (\"outrider_orders\") as a synchronous standby",
+       "counts the relay (application_name outrider_orders) as a synchronous standby",
        "ALTER SYSTEM SET synchronous_standby_names = 'FIRST 1 (standby_1, standby_2)'"},
       {"SlotsUsedUp", [](FakeSetup& s) { s.catalog.server["slots_used"] = "10"; }, kConfiguration,
        "all 10 replication slots are in use (max_replication_slots)",
@@ -298,7 +298,7 @@ const std::vector<RefusalCase>& published_cases() {
          }
        },
        kConfiguration, "has a row filter for public.outbox",
-       "in one transaction ALTER PUBLICATION orders_pub DROP TABLE public.outbox; ALTER "
+       "BEGIN; ALTER PUBLICATION orders_pub DROP TABLE public.outbox; ALTER "
        "PUBLICATION orders_pub ADD TABLE public.outbox"},
       {"PublicationWithColumnList",
        [](FakeSetup& s) {

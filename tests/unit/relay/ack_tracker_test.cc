@@ -126,7 +126,7 @@ TEST_F(AckTrackerTest, APartialTransactionGoesOnBehindItsKnownRows) {
   EXPECT_EQ(known.first_rows, 2U);
   EXPECT_EQ(tracker_.add_record(1), 3U);
   tracker_.commit(at(210));
-  for (std::uint64_t sequence : {3, 1, 2}) {
+  for (std::uint64_t sequence : {3U, 1U, 2U}) {
     tracker_.acknowledge(sequence);
   }
   auto finished = tracker_.pop_finished();

@@ -231,6 +231,20 @@ TEST_F(RelayTest, ARowThatCannotBeRoutedStopsBehindEverythingBeforeIt) {
   EXPECT_EQ(relay_->stop_error()->kind, ErrorKind::poison);
 }
 
+TEST_F(RelayTest, ATableThatCannotBePlacedStopsAfterWhatWentBeforeIsConfirmed) {
+  queue_transaction(200, {"a"});
+  turn();
+  source_.table_at_fault = true;
+  source_.next_error = Error{ErrorKind::fatal, "rows may be events", "say what they are", ""};
+  turn();
+  EXPECT_EQ(relay_->phase(), Phase::draining);
+  sink_.reports.push_back(Delivered{1});
+  settle();
+  EXPECT_THAT(trace_, IsSupersetOf({"status 0/D2", "finish"}));
+  EXPECT_EQ(relay_->phase(), Phase::stopped);
+  EXPECT_EQ(relay_->stop_error()->kind, ErrorKind::fatal);
+}
+
 TEST_F(RelayTest, ARecordThatTheBrokerRefusesStopsWithoutWaiting) {
   queue_transaction(200, {"a"});
   settle();
@@ -369,7 +383,7 @@ TEST_F(RelayTest, WhicheverPortCallFailsEverythingArrivesOrTheRelayStops) {
       Relay relay(options, source, sink, mapper_, observer_);
       auto queue_all = [&] {
         source.changes.clear();
-        for (std::uint64_t commit : {200, 300}) {
+        for (std::uint64_t commit : {200U, 300U}) {
           if (source.start > at(commit)) continue;
           source.changes.push_back(Begin{1, at(commit), now_.wall});
           values_.push_back({ColumnValue{ColumnValue::State::text, commit == 200 ? "a" : "b"}});
