@@ -43,12 +43,11 @@ Result<std::unique_ptr<EventSink>> make_sink(EventLoop& loop, const PipelineConf
   if (dry_run_out != nullptr) {
     return std::make_unique<NdjsonSink>(dry_run_out);
   }
-  OUTRIDER_TRY(ProducerSettings settings, producer_settings(config));
-  OUTRIDER_TRY(std::unique_ptr<EventSink> sink,
-               KafkaProducerSink::create(loop, std::move(settings),
-                                         [&observer](LogLevel level, std::string_view line) {
-                                           observer.note(level, line, {});
-                                         }));
+  OUTRIDER_TRY(
+      std::unique_ptr<EventSink> sink,
+      KafkaProducerSink::create(
+          loop, [config] { return producer_settings(config); },
+          [&observer](LogLevel level, std::string_view line) { observer.note(level, line, {}); }));
   return sink;
 }
 

@@ -7,10 +7,12 @@
 namespace outrider {
 
 Result<std::unique_ptr<KafkaProducerSink>> KafkaProducerSink::create(EventLoop& loop,
-                                                                     ProducerSettings settings,
+                                                                     SettingsProvider provider,
                                                                      LogFunction log) {
+  OUTRIDER_TRY(ProducerSettings settings, provider());
   OUTRIDER_TRY(check_producer_settings(settings));
-  auto sink = std::make_unique<ProducerSink>(loop, std::move(settings), std::move(log));
+  auto sink = std::make_unique<ProducerSink>(loop, std::move(settings), std::move(provider),
+                                             std::move(log));
   OUTRIDER_TRY(sink->start());
   return std::unique_ptr<KafkaProducerSink>(std::move(sink));
 }

@@ -25,6 +25,10 @@ namespace outrider {
 /// Takes log lines; already limited in rate, never with a payload.
 using LogFunction = std::function<void(LogLevel, std::string_view)>;
 
+/// Yields the settings with their secrets resolved; called for every new producer, so that a
+/// rotated secret is picked up.
+using SettingsProvider = std::function<Result<ProducerSettings>()>;
+
 /// What a topic's settings say about records; empty where the broker did not tell.
 struct TopicLimits {
   std::optional<std::int64_t> message_bytes_max;  ///< A batch, as compressed.
@@ -37,11 +41,8 @@ struct TopicLimits {
 class KafkaProducerSink : public EventSink {
  public:
   static Result<std::unique_ptr<KafkaProducerSink>> create(EventLoop& loop,
-                                                           ProducerSettings settings,
+                                                           SettingsProvider settings,
                                                            LogFunction log);
-
-  /// Taken at the next restart(), e.g. with secrets read again. Must have passed the check.
-  virtual void set_settings(ProducerSettings settings) = 0;
 
   /// Nothing before the topic was first produced to.
   virtual const TopicLimits* topic_limits(std::string_view topic) const = 0;

@@ -67,9 +67,11 @@ std::string text_of(const char* text) { return text == nullptr ? "" : text; }
 
 }  // namespace
 
-ProducerSink::ProducerSink(EventLoop& loop, ProducerSettings settings, LogFunction log)
+ProducerSink::ProducerSink(EventLoop& loop, ProducerSettings settings, SettingsProvider provider,
+                           LogFunction log)
     : loop_(loop),
       settings_(std::move(settings)),
+      provider_(std::move(provider)),
       log_(std::move(log)),
       catalog_(settings_.topics, log_),
       limiter_(kLogInterval) {}
@@ -116,10 +118,21 @@ void ProducerSink::restart(Now now) {
   answered_ = false;
   look_at_ = now.mono + kFirstLook;
   start_failure_.reset();
+  read_settings_again();
   if (auto started = start(); !started) start_failure_ = std::move(started).error();
 }
 
-void ProducerSink::set_settings(ProducerSettings settings) { settings_ = std::move(settings); }
+void ProducerSink::read_settings_again() {
+  Result<ProducerSettings> fresh = provider_();
+  Result<> checked = fresh ? check_producer_settings(*fresh) : Result<>{};
+  if (fresh && checked) {
+    settings_ = std::move(*fresh);
+    return;
+  }
+  const Error& error = fresh ? checked.error() : fresh.error();
+  log_(LogLevel::warn,
+       "the kafka settings cannot be read again, the old ones stay in force: " + error.message);
+}
 
 const TopicLimits* ProducerSink::topic_limits(std::string_view topic) const {
   return catalog_.limits(topic);

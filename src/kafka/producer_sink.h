@@ -20,7 +20,8 @@ namespace outrider {
 
 class ProducerSink final : public KafkaProducerSink {
  public:
-  ProducerSink(EventLoop& loop, ProducerSettings settings, LogFunction log);
+  ProducerSink(EventLoop& loop, ProducerSettings settings, SettingsProvider provider,
+               LogFunction log);
   ~ProducerSink() override;
 
   Result<> start();
@@ -33,7 +34,6 @@ class ProducerSink final : public KafkaProducerSink {
   bool healthy() const override;
   std::string trouble() const override;
   std::optional<MonoTime> deadline() const override;
-  void set_settings(ProducerSettings settings) override;
   const TopicLimits* topic_limits(std::string_view topic) const override;
 
  private:
@@ -47,6 +47,7 @@ class ProducerSink final : public KafkaProducerSink {
   };
 
   void drop_instance();
+  void read_settings_again();
   void pump();
   void take_event(EventHandle event);
   void take_client_error(rd_kafka_event_t* event);
@@ -70,6 +71,7 @@ class ProducerSink final : public KafkaProducerSink {
 
   EventLoop& loop_;
   ProducerSettings settings_;
+  const SettingsProvider provider_;
   const LogFunction log_;
   TopicCatalog catalog_;
   LogLimiter limiter_;

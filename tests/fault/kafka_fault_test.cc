@@ -41,7 +41,8 @@ class SinkDriver {
   KafkaProducerSink& sink() {
     if (sink_ == nullptr) {
       auto made = KafkaProducerSink::create(
-          *loop_, settings_, [this](LogLevel, std::string_view line) { log_.emplace_back(line); });
+          *loop_, [this]() -> Result<ProducerSettings> { return settings_; },
+          [this](LogLevel, std::string_view line) { log_.emplace_back(line); });
       if (!made) throw std::runtime_error(made.error().message);
       sink_ = std::move(*made);
     }

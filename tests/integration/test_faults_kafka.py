@@ -29,13 +29,12 @@ def passes(seconds):
 
 
 @pytest.mark.slow
-@PLUGINS
-def test_walsender_is_not_killed_while_kafka_takes_nothing(rig, victim_kafka, plugin):
+def test_walsender_is_not_killed_while_kafka_takes_nothing(rig, victim_kafka):
     """6, 100, 134, 113: the broker frozen for 20 s with wal_sender_timeout=5s and 100,000 rows
     waiting: reading pauses, the server is answered, processor, memory and log stay small, then
     everything drains without a reconnect."""
-    r = rig(plugin=plugin, partitions=6, over={"source": {"wal_sender_timeout_ms": 0},
-                                               "limits": {"in_flight_bytes_max": 4_000_000}})
+    r = rig(plugin="wal2json", partitions=6, over={"source": {"wal_sender_timeout_ms": 0},
+                                                   "limits": {"in_flight_bytes_max": 4_000_000}})
     r.cluster.set("wal_sender_timeout", "5s")
     r.start()
     r.insert("0")

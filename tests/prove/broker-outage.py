@@ -1,4 +1,4 @@
-"""5: broker gone for 60 s under load and a million foreign transactions: connection and memory hold.
+"""5: broker gone for 60 s under load, a million foreign transactions: link and memory hold.
 
 wal_sender_timeout is 5 s, so a relay that is paused by the broker and forgets its status would be
 disconnected by the server. A second outage finds little in flight, so that the relay reads the

@@ -281,7 +281,8 @@ def _synchronous(names):
             relay.start()
             # The topic is known; from here on nothing is acknowledged and no position moves.
             cluster.query(_INSERT)
-            cleanup.wait_until(lambda: kafka.topics() and kafka.count("synchronous"), 20, "a record")
+            cleanup.wait_until(lambda: kafka.topics() and kafka.count("synchronous"), 20,
+                               "a record")
             kafka.stop()
             receiver = _receiver(cluster, "standby1")
             with _Commits(cluster) as commits:
@@ -314,7 +315,9 @@ def _set_and_wait(cluster, relay, names, alone):
 
 
 def _judge(commits, relay, title, limit_s, more=""):
-    figures = f"; {commits.done} commits, slowest {commits.slowest_s * 1000:.0f} ms" if commits else ""
+    figures = ""
+    if commits:
+        figures = f"; {commits.done} commits, slowest {commits.slowest_s * 1000:.0f} ms"
     _show(f"{title}, broker down", f"{EXIT_CONFIGURATION}{more}{figures}", *_stop_reason(relay))
     assert "synchronous_standby_names" in _stop_reason(relay)[0]
     assert not (commits and limit_s) or commits.slowest_s <= limit_s, (
