@@ -352,6 +352,9 @@ void Relay::finish_or_stop(Now now) {
     ++counters_.statuses;
     confirmed_lsn_ = status.flushed_lsn;
   }
+  // A row that still waits for the sink belongs to a transaction of which nothing was sent: it
+  // comes again after the next start.
+  held_ = false;
   source_.finish();
   enter(Phase::finishing);
 }

@@ -12,6 +12,9 @@ Error link_error(const char* what) { return Error{ErrorKind::transient, what, ""
 }  // namespace
 
 Result<ProduceStatus> FakeSink::produce(const KafkaRecord& record, std::uint64_t sequence, Now) {
+  if (no_more_) {
+    invariants_.breach("a record was handed over after the last status");
+  }
   if (fatal_ || happens(random_, odds_.busy)) {
     return ProduceStatus::busy;
   }

@@ -206,7 +206,13 @@ std::string SimWorld::run() {
   return invariants_.first_breach();
 }
 
-void SimWorld::on_phase(Phase, Phase to) { invariants_.trace(static_cast<std::uint64_t>(to)); }
+void SimWorld::on_phase(Phase, Phase to) {
+  invariants_.trace(static_cast<std::uint64_t>(to));
+  if (to == Phase::finishing) {
+    sink_->expect_no_more();
+  }
+}
+
 void SimWorld::on_stream_start(Lsn from, bool) { invariants_.trace(from.to_wire()); }
 void SimWorld::on_source_lost(const Error&, std::chrono::milliseconds delay) {
   invariants_.trace(static_cast<std::uint64_t>(delay.count()));

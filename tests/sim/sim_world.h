@@ -123,6 +123,8 @@ class FakeSink final : public EventSink {
   void exchange(Now now);
   /// The relay process is gone: what is in flight may still be appended, reports never come.
   void abandon();
+  /// The relay has sent its last status: nothing may be handed over any more.
+  void expect_no_more() { no_more_ = true; }
 
  private:
   struct Copy {
@@ -141,6 +143,7 @@ class FakeSink final : public EventSink {
   std::deque<Copy> late_;  ///< Purged by the client, still on the way to the broker.
   std::deque<SinkReport> reports_;
   bool fatal_ = false;
+  bool no_more_ = false;
 };
 
 class SimWorld final : public RelayObserver {

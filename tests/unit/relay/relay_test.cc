@@ -276,6 +276,23 @@ TEST_F(RelayTest, StopReadsToTheEndOfTheTransactionAndConfirmsIt) {
   EXPECT_FALSE(relay_->stop_error());
 }
 
+TEST_F(RelayTest, AStopWhileARowWaitsForTheSinkEndsAtOnceAndClean) {
+  sink_.acknowledge_at_once = true;
+  queue_transaction(200, {"a"});
+  settle();
+  sink_.busy = true;
+  queue_transaction(300, {"b"});
+  settle();
+  relay_->request_stop(now_);
+  sink_.busy = false;  // Too late: nothing is handed over after the last status.
+  turn();
+  turn();
+  EXPECT_EQ(relay_->phase(), Phase::stopped);
+  EXPECT_TRUE(relay_->confirmed_all());
+  EXPECT_THAT(trace_, Not(Contains("produce 2 b")));
+  EXPECT_TRUE(traced("status 0/D2"));
+}
+
 TEST_F(RelayTest, AStopThatTakesTooLongEndsUnconfirmed) {
   RelayOptions options;
   options.shutdown_timeout = milliseconds(500);
