@@ -12,9 +12,11 @@ Result<std::unique_ptr<Application>> Application::create(const Config& config,
                                                          const RunRequest& request, Log& log,
                                                          const Clock& clock) {
   std::unique_ptr<Application> app(new Application(log, clock));
+  app->dry_run_ = request.dry_run;
   OUTRIDER_TRY(app->loop_, EventLoop::create());
   // HTTP first: /readyz gives its reason before the first connection is made.
-  if (!config.http.listen.empty()) {
+  // A dry run has no port: it is run by hand, often beside the relay that has it.
+  if (!config.http.listen.empty() && !request.dry_run) {
     OUTRIDER_TRY(app->http_, HttpEndpoint::create(*app->loop_, config.http.listen));
     app->add_routes();
   }
@@ -27,7 +29,7 @@ Result<std::unique_ptr<Application>> Application::create(const Config& config,
   log.write(LogLevel::info, "outrider starts",
             {{"version", kVersion},
              {"pipelines", config.pipelines.size()},
-             {"http", app->http_ ? std::to_string(app->http_->port()) : "off"},
+             {"http_port", app->http_ ? std::to_string(app->http_->port()) : "off"},
              {"delivery", request.dry_run ? "dry run, nothing is confirmed" : "at least once"}});
   return app;
 }
@@ -134,25 +136,38 @@ ExitCode Application::run() {
 
 ExitCode Application::verdict() const {
   ExitCode code = kExitOk;
+  std::optional<ExitCode> failed;
   for (const auto& pipeline : pipelines_) {
     const Relay& relay = pipeline->relay();
-    if (relay.stop_error()) {
-      return exit_code_of(relay.stop_error()->kind);
+    if (relay.stop_error() && !failed) {
+      failed = exit_code_of(relay.stop_error()->kind);
     }
     if (!relay.confirmed_all()) {
       code = kExitUnconfirmed;
     }
-    log_.write(relay.confirmed_all() ? LogLevel::info : LogLevel::warn,
-               relay.confirmed_all() ? "stopped, everything confirmed"
-                                     : "stopped before everything was confirmed: nothing is lost, "
-                                       "duplicates are possible after the next start",
+    log_.write(relay.confirmed_all() ? LogLevel::info : LogLevel::warn, farewell(relay),
                {{"pipeline", pipeline->name()},
                 {"slot", pipeline->config().source.slot},
                 {"confirmed_lsn", relay.confirmed_lsn()},
                 {"in_flight", relay.tracker().in_flight_records()},
-                {"published", relay.counters().acknowledged}});
+                {dry_run_ ? "printed" : "published", relay.counters().acknowledged}});
   }
-  return code;
+  return failed.value_or(code);
+}
+
+std::string_view Application::farewell(const Relay& relay) const {
+  if (dry_run_) {
+    return "dry run ended, nothing was published or confirmed";
+  }
+  if (!relay.ever_streamed()) {
+    return "stopped, this process never held the slot";
+  }
+  if (relay.stop_error()) {
+    return "stopped because of the error above";
+  }
+  return relay.confirmed_all() ? "stopped, everything confirmed"
+                               : "stopped before everything was confirmed: nothing is lost, "
+                                 "duplicates are possible after the next start";
 }
 
 }  // namespace outrider

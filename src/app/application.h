@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "app/exit_code.h"
@@ -44,6 +45,7 @@ class Application {
   bool handle_signals(Now now);
   std::optional<MonoTime> next_deadline(Now now) const;
   ExitCode verdict() const;
+  std::string_view farewell(const Relay& relay) const;
 
   Log& log_;
   const Clock& clock_;
@@ -53,6 +55,7 @@ class Application {
   std::unique_ptr<HttpEndpoint> http_;
   std::vector<std::unique_ptr<Pipeline>> pipelines_;
   std::uint32_t stop_signals_ = 0;
+  bool dry_run_ = false;
 };
 
 }  // namespace outrider

@@ -66,6 +66,7 @@ struct PipelineMetrics::Families {
 
   std::vector<CounterFamily> counters;
   GaugeFamily pending;
+  GaugeFamily in_flight_records;
   GaugeFamily in_flight_bytes;
   GaugeFamily in_flight_records_limit;
   GaugeFamily in_flight_bytes_limit;
@@ -87,6 +88,10 @@ PipelineMetrics::Families::Families(MetricsRegistry& registry) {
   pending =
       registry.gauges("outbox_events_pending",
                       "Events received from the server and not yet acknowledged by Kafka", label);
+  in_flight_records = registry.gauges(
+      "outbox_in_flight_records",
+      "Records from the oldest unacknowledged one to the newest: what the limit is compared with",
+      label);
   in_flight_bytes = registry.gauges("outbox_in_flight_bytes",
                                     "Memory counted for records not yet acknowledged", label);
   in_flight_records_limit = registry.gauges("outbox_in_flight_records_limit",
@@ -146,6 +151,7 @@ void PipelineMetrics::collect() {
           static_cast<double>(relay.counters().*kCounters[i].member));
     }
     families_->pending.with(label).set(static_cast<double>(tracker.in_flight_records()));
+    families_->in_flight_records.with(label).set(static_cast<double>(tracker.span()));
     families_->in_flight_bytes.with(label).set(static_cast<double>(tracker.in_flight_bytes()));
     const LimitConfig& limits = pipeline->config().limits;
     families_->in_flight_records_limit.with(label).set(

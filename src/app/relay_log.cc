@@ -8,24 +8,24 @@ constexpr std::chrono::minutes kRepeatInterval{1};
 }  // namespace
 
 void RelayLog::on_phase(Phase from, Phase to) {
-  // Pauses and resumptions are many under load; they are a metric and only a debug line.
-  const bool routine = to == Phase::paused || from == Phase::paused || to == Phase::starting ||
-                       to == Phase::backing_off;
+  // What a change of phase means to people has a line of its own; this one is for tracing.
   log_.write(
-      routine ? LogLevel::debug : LogLevel::info, "phase changed",
+      LogLevel::debug, "phase changed",
       {{"pipeline", pipeline_}, {"slot", slot_}, {"from", to_string(from)}, {"to", to_string(to)}});
 }
 
 void RelayLog::on_stream_start(Lsn from, bool resumed) {
   source_trouble_.clear();
-  log_.write(LogLevel::info, resumed ? "stream resumed" : "stream started",
+  // The first start is told by the source, with plugin and process; a resumption is news.
+  log_.write(resumed ? LogLevel::info : LogLevel::debug,
+             resumed ? "stream resumed" : "stream started",
              {{"pipeline", pipeline_}, {"slot", slot_}, {"lsn", from}});
 }
 
 void RelayLog::on_source_lost(const Error& error, std::chrono::milliseconds delay) {
   source_trouble_ = describe(error);
   log_.write_limited(LogLevel::warn, pipeline_ + "/source/" + error.code + error.message,
-                     clock_.now(), kRepeatInterval, "database link lost, trying again",
+                     clock_.now(), kRepeatInterval, "no link to the database, trying again",
                      {{"pipeline", pipeline_},
                       {"slot", slot_},
                       {"error", error.message},

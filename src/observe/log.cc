@@ -102,6 +102,7 @@ using Fields = std::span<const LogField>;
 
 void append_text_fields(std::string& line, Fields fields) {
   for (const LogField& field : fields) {
+    if (field.text.empty()) continue;
     line += ' ';
     line += field.name;
     line += '=';
@@ -115,6 +116,7 @@ void append_text_fields(std::string& line, Fields fields) {
 
 void append_json_fields(std::string& line, Fields fields) {
   for (const LogField& field : fields) {
+    if (field.text.empty()) continue;
     line += ',';
     append_quoted(line, field.name);
     line += ':';

@@ -161,7 +161,7 @@ Result<bool> WalSource::next(Change& change, Now now) {
   }
   if (start_pending_) {
     start_pending_ = false;
-    change = StreamStart{started_from_, milliseconds(plan_.wal_sender_timeout_ms)};
+    change = StreamStart{started_from_, milliseconds(plan_.wal_sender_timeout_ms), waited_};
     return true;
   }
   if (deferred_reply_ && now.mono >= reply_allowed_) {
@@ -179,8 +179,11 @@ Result<bool> WalSource::next(Change& change, Now now) {
 
 Result<bool> WalSource::pull_change(Change& change, Now now) {
   for (;;) {
-    OUTRIDER_TRY(ReplicationStream::Pulled pulled, stream_.pull(now));
-    switch (pulled.what) {
+    auto pulled = stream_.pull(now);
+    if (!pulled) {
+      return fail(explain_stream_error(std::move(pulled).error(), source_, plan_));
+    }
+    switch (pulled->what) {
       case ReplicationStream::Pulled::What::nothing:
         return false;
       case ReplicationStream::Pulled::What::ended:
@@ -190,7 +193,7 @@ Result<bool> WalSource::pull_change(Change& change, Now now) {
       case ReplicationStream::Pulled::What::message:
         break;
     }
-    OUTRIDER_TRY(bool given, on_message(pulled.message, change, now));
+    OUTRIDER_TRY(bool given, on_message(pulled->message, change, now));
     if (given || held_) {
       return given;
     }

@@ -145,6 +145,7 @@ class WalSource final : public ChangeSource {
   Plugin decoder_plugin_ = Plugin::pgoutput;
   Lsn started_from_;
   bool start_pending_ = false;
+  bool waited_ = false;  ///< For the slot, since open().
   bool reading_ = true;
   int walsender_pid_ = 0;
   Lsn transaction_;              ///< Commit position of the transaction being received, for errors.

@@ -27,6 +27,7 @@ std::string blockers_sql(int pid) {
 }  // namespace
 
 void WalSource::open(std::optional<Lsn> resume_from, Now) {
+  waited_ = false;
   OUTRIDER_CHECK(step_ == Step::closed, "a source is opened when closed");
   resume_from_ = resume_from;
   step_ = Step::control_connecting;
@@ -198,6 +199,7 @@ Result<bool> WalSource::on_preparing(Now now) {
 }
 
 void WalSource::wait_for_slot(Now now, const std::string& holder_pid) {
+  waited_ = true;
   step_ = Step::waiting;
   stream_.close();
   next_poll_ = now.mono + milliseconds(source_.slot_poll_interval_ms);

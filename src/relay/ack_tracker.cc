@@ -151,6 +151,11 @@ void AckTracker::rewind() {
   known_commit_lsn_ = Lsn{};
 }
 
+void AckTracker::hand_over(Lsn flushed) {
+  rewind();
+  set_flushed(flushed);
+}
+
 std::optional<WallTime> AckTracker::oldest_commit_time() const {
   if (ring_.empty()) {
     return std::nullopt;

@@ -122,8 +122,9 @@ void Relay::lose_source(Error error, Now now) {
   tracker_.link_lost();
   source_.close();
   if (error.kind != ErrorKind::transient) {
+    // What is in flight may be the only copy left (a slot that is gone): wait for its acks.
     stop_with(std::move(error), now);
-    enter(Phase::stopped);
+    enter(phase_ == Phase::finishing ? Phase::stopped : Phase::draining);
     return;
   }
   ++counters_.source_losses;
@@ -228,7 +229,8 @@ void Relay::drive_source(Now now) {
   if (phase_ == Phase::stopped) {
     return;
   }
-  const bool wanted = phase_ == Phase::backing_off || (phase_ == Phase::draining && drain_);
+  const bool wanted =
+      phase_ == Phase::backing_off || (phase_ == Phase::draining && drain_ && !stop_error_);
   if (source_.state() == SourceState::closed && wanted && now.mono >= retry_at_) {
     if (phase_ == Phase::backing_off) {
       enter(Phase::starting);
@@ -332,8 +334,10 @@ void Relay::finish_or_stop(Now now) {
     // Worth waiting for only if there is progress the server was never told of. Whether it kept
     // what it was told last is unknown without a link: not "confirmed".
     const bool told = tracker_.flushed_lsn() <= confirmed_lsn_ || !options_.confirm;
-    const bool nothing_open = tracker_.in_flight_records() == 0 && !tracker_.has_partial();
-    if (!drain_ || stop_error_ || !ever_streamed_ || (told && nothing_open)) {
+    const bool nothing_in_flight = tracker_.in_flight_records() == 0;
+    const bool nothing_open = nothing_in_flight && !tracker_.has_partial();
+    if (!drain_ || !ever_streamed_ || (stop_error_ && nothing_in_flight) ||
+        (told && nothing_open)) {
       confirmed_all_ = !ever_streamed_ || !options_.confirm;
       source_.close();
       enter(Phase::stopped);

@@ -45,6 +45,7 @@ bool Relay::handle(const Change& change, Now now) {
   } else if (std::holds_alternative<LogicalMessage>(change)) {
     ++counters_.messages;
   } else if (const auto* start = std::get_if<StreamStart>(&change)) {
+    take_over_from_another(*start, now);
     if (auto started = tracker_.stream_started(start->confirmed_flush_lsn); !started) {
       lose_source(std::move(started).error(), now);
       return true;
@@ -53,13 +54,25 @@ bool Relay::handle(const Change& change, Now now) {
     last_status_at_ = now.mono;
   } else if (phase_ == Phase::finishing) {
     OUTRIDER_CHECK(std::holds_alternative<StreamEnd>(change), "every kind of change is handled");
-    confirmed_all_ = tracker_.in_flight_records() == 0 && !tracker_.has_partial();
+    confirmed_all_ = drain_ && tracker_.in_flight_records() == 0 && !tracker_.has_partial();
     source_.close();
     enter(Phase::stopped);
   } else {
     lose_source(Error{ErrorKind::transient, "the server ended the stream", "", ""}, now);
   }
   return true;
+}
+
+void Relay::take_over_from_another(const StreamStart& start, Now now) {
+  if (!start.after_standby || !ever_streamed_ ||
+      start.confirmed_flush_lsn <= tracker_.flushed_lsn()) {
+    return;
+  }
+  // Another relay held the slot meanwhile and relayed what this one had in flight.
+  if (tracker_.in_flight_records() > 0) {
+    sink_.restart(now);
+  }
+  tracker_.hand_over(start.confirmed_flush_lsn);
 }
 
 void Relay::handle_start(const StreamStart& start) {

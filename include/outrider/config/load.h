@@ -44,6 +44,8 @@ struct LoadRequest {
   /// The process's environment; names that do not begin with OUTRIDER_ are ignored.
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> sets;  ///< "pipelines.0.source.slot=x"; a later one wins.
+  /// False: what has no default (a pipeline, its name, dsn, Kafka) may be missing, for `init`.
+  bool complete = true;
 };
 
 struct LoadedConfig {
@@ -56,6 +58,19 @@ struct LoadedConfig {
 };
 
 Result<LoadedConfig> load_config(const LoadRequest& request);
+
+/// All that is wrong, for a command that goes on to look for more.
+struct ConfigReport {
+  LoadedConfig loaded;                ///< What could be understood.
+  std::vector<std::string> problems;  ///< One line each, at most kProblemsMax, with its place.
+  std::size_t problem_count = 0;      ///< Also those without a line.
+};
+
+/// The same as load_config(), told as a report. Error: the file cannot be read.
+Result<ConfigReport> report_config(const LoadRequest& request);
+
+/// So many problems, some of them with a line, as one error.
+Error problems_error(const std::vector<std::string>& lines, std::size_t count);
 
 /// Name and value of each variable, from the form of `environ`: null-terminated "NAME=value".
 std::vector<std::pair<std::string, std::string>> environment_of(const char* const* environ_block);

@@ -25,6 +25,12 @@ Result<std::string> resolve_secret(const SecretText& secret);
 /// elsewhere (the whole conninfo, a host) is inserted unchanged. libpq manual, 34.1.1.
 Result<std::string> resolve_conninfo(const SecretText& conninfo);
 
+/// For a check without the secrets: the text with a stand-in for each reference.
+Result<std::string> resolve_with_stand_ins(const SecretText& secret);
+
+/// Whether the text, resolved, is host:port[,host:port…]. The value is not shown.
+Result<> check_bootstrap_servers(std::string_view servers);
+
 /// Whether the references are well-formed; reads nothing.
 Result<void> check_references(const SecretText& secret);
 

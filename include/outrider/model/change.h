@@ -77,6 +77,8 @@ struct StreamStart {
   Lsn confirmed_flush_lsn;
   /// What the server waits for a sign of life from us; zero: for ever.
   std::chrono::milliseconds wal_sender_timeout{0};
+  /// The slot was held by another process since the source was opened.
+  bool after_standby = false;
 };
 
 struct Begin {

@@ -68,6 +68,10 @@ class AckTracker {
   /// The producer is replaced: forget everything in flight; the stream restarts at flushed_lsn().
   void rewind();
 
+  /// Another relay held the slot and confirmed up to `flushed`: forget everything in flight and go
+  /// on from there.
+  void hand_over(Lsn flushed);
+
   Lsn flushed_lsn() const { return flushed_lsn_; }
   Lsn received_lsn() const { return received_lsn_; }
   bool in_transaction() const { return in_transaction_; }

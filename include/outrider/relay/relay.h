@@ -81,6 +81,8 @@ class Relay {
   SourceState source_state() const { return source_.state(); }
   /// The last position sent to the server as flushed.
   Lsn confirmed_lsn() const { return confirmed_lsn_; }
+  /// A stream was started at least once in this process.
+  bool ever_streamed() const { return ever_streamed_; }
   /// Asked to stop, or stopping because of an error.
   bool stopping() const { return stop_deadline_.has_value(); }
   /// Progress was last known to be complete at this time (nothing in flight, stream running).
@@ -108,6 +110,7 @@ class Relay {
 
   /// False: the change could not be taken now (sink busy) and is held.
   bool handle(const Change& change, Now now);
+  void take_over_from_another(const StreamStart& start, Now now);
   void handle_start(const StreamStart& start);
   bool handle_begin(const Begin& begin, Now now);
   bool handle_insert(const Insert& insert, Now now);

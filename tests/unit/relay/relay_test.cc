@@ -293,6 +293,62 @@ TEST_F(RelayTest, AStopWhileARowWaitsForTheSinkEndsAtOnceAndClean) {
   EXPECT_TRUE(traced("status 0/D2"));
 }
 
+TEST_F(RelayTest, AProducerLostWhileStoppingIsNoCleanStop) {
+  queue_transaction(200, {"a"});
+  settle();
+  relay_->request_stop(now_);
+  sink_.reports.push_back(SinkLost{Error{ErrorKind::transient, "sequence", "", ""}});
+  settle();
+  EXPECT_EQ(relay_->phase(), Phase::stopped);
+  EXPECT_FALSE(relay_->confirmed_all());
+}
+
+TEST_F(RelayTest, ALostSlotStillWaitsForTheAcksOfWhatIsInFlight) {
+  queue_transaction(200, {"a", "b"});
+  settle();
+  source_.next_error = Error{ErrorKind::fatal, "the slot is gone", "", "42704"};
+  settle();
+  EXPECT_EQ(relay_->phase(), Phase::draining);
+  EXPECT_EQ(std::count(trace_.begin(), trace_.end(), "open 0/64"), 0) << "no second try";
+  sink_.reports.push_back(Delivered{1});
+  sink_.reports.push_back(Delivered{2});
+  settle();
+  EXPECT_EQ(relay_->phase(), Phase::stopped);
+  EXPECT_EQ(relay_->counters().acknowledged, 2U);
+  EXPECT_EQ(relay_->stop_error()->kind, ErrorKind::fatal);
+}
+
+TEST_F(RelayTest, AFormerActiveTakesOverAgainWhereTheOtherRelayLeftOff) {
+  queue_transaction(200, {"a"});
+  settle();
+  source_.next_error = Error{ErrorKind::transient, "cut", "", ""};
+  source_.connects = false;
+  for (int i = 0; i < 100; ++i) {
+    turn();
+  }
+  source_.set_state(SourceState::streaming);
+  source_.changes = {StreamStart{at(900), milliseconds(0), true}};
+  queue_transaction(1'000, {"b"});
+  settle();
+  EXPECT_FALSE(relay_->stop_error());
+  EXPECT_TRUE(traced("restart")) << "what was in flight came from the other relay";
+  EXPECT_TRUE(traced("produce 2 b"));
+}
+
+TEST_F(RelayTest, AnAdvancedSlotThatNobodyElseHeldIsFatal) {
+  settle();
+  source_.next_error = Error{ErrorKind::transient, "cut", "", ""};
+  source_.connects = false;
+  for (int i = 0; i < 100; ++i) {
+    turn();
+  }
+  source_.set_state(SourceState::streaming);
+  source_.changes = {StreamStart{at(900), milliseconds(0), false}};
+  settle();
+  ASSERT_TRUE(relay_->stop_error());
+  EXPECT_EQ(relay_->stop_error()->kind, ErrorKind::fatal);
+}
+
 TEST_F(RelayTest, AStopThatTakesTooLongEndsUnconfirmed) {
   RelayOptions options;
   options.shutdown_timeout = milliseconds(500);
