@@ -1,5 +1,6 @@
 #include "app/init_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -9,11 +10,15 @@
 #include "outrider/config/secrets.h"
 #include "postgres/connection.h"
 #include "postgres/init_sql.h"
+#include "postgres/preflight_judge.h"
+#include "postgres/server_facts.h"
+#include "postgres/sql_text.h"
 
 namespace outrider {
 namespace {
 
 constexpr std::chrono::seconds kStatementTimeout{60};
+constexpr char kName[] = "outrider_init";
 
 /// One connection used statement by statement, waiting for each.
 class SqlSession {
@@ -23,7 +28,7 @@ class SqlSession {
     OUTRIDER_TRY(session->loop_, EventLoop::create());
     ConnectionOptions options;
     options.dsn = [conninfo]() -> Result<std::string> { return conninfo; };
-    options.application_name = "outrider_init";
+    options.application_name = kName;
     session->connection_ = std::make_unique<Connection>(*session->loop_, options);
     OUTRIDER_TRY(session->connection_->open(session->clock_.now()));
     OUTRIDER_TRY(session->wait_for(Connection::State::idle));
@@ -62,59 +67,199 @@ class SqlSession {
   std::unique_ptr<Connection> connection_;
 };
 
-Result<PipelineConfig> choose_pipeline(const std::function<Result<LoadedConfig>()>& load,
-                                       const InitFlags& flags) {
-  if (!load) {
+std::string quoted_yaml(const std::string& text) {
+  std::string out = "'";
+  for (char c : text) {
+    out += c == '\'' ? "''" : std::string(1, c);
+  }
+  return out + "'";
+}
+
+/// --slot, --publication and --table are --set in short, so that they are judged like it.
+std::vector<std::string> sets_of(const InitFlags& flags) {
+  const std::string pipeline = "pipelines." + (flags.pipeline.empty() ? "0" : flags.pipeline);
+  std::vector<std::string> sets;
+  if (!flags.slot.empty()) {
+    sets.push_back(pipeline + ".source.slot=" + flags.slot);
+  }
+  if (!flags.publication.empty()) {
+    sets.push_back(pipeline + ".source.publication=" + flags.publication);
+  }
+  std::string tables;
+  for (const std::string& table : flags.tables) {
+    tables += (tables.empty() ? "" : ", ") + quoted_yaml(table);
+  }
+  if (!tables.empty()) {
+    sets.push_back(pipeline + ".outbox.tables=[" + tables + "]");
+  }
+  return sets;
+}
+
+Result<PipelineConfig> choose_pipeline(LoadRequest request, const InitFlags& flags) {
+  for (std::string& set : sets_of(flags)) {
+    request.sets.push_back(std::move(set));
+  }
+  request.complete = false;
+  OUTRIDER_TRY(LoadedConfig loaded, load_config(request));
+  std::vector<PipelineConfig>& pipelines = loaded.config.pipelines;
+  if (pipelines.empty() && flags.pipeline.empty()) {
     return PipelineConfig{};
   }
-  OUTRIDER_TRY(LoadedConfig loaded, load());
-  for (PipelineConfig& pipeline : loaded.config.pipelines) {
-    if (flags.pipeline.empty() ? loaded.config.pipelines.size() == 1
-                               : pipeline.name == flags.pipeline) {
+  std::string names;
+  for (PipelineConfig& pipeline : pipelines) {
+    if (flags.pipeline.empty() ? pipelines.size() == 1 : pipeline.name == flags.pipeline) {
       return std::move(pipeline);
     }
-  }
-  std::string names;
-  for (const PipelineConfig& pipeline : loaded.config.pipelines) {
     names += (names.empty() ? "" : ", ") + pipeline.name;
   }
   return fail(ErrorKind::configuration,
               flags.pipeline.empty() ? "the configuration has several pipelines"
                                      : "there is no pipeline \"" + flags.pipeline + "\"",
-              "name one with --pipeline: " + names);
+              names.empty() ? "give a configuration with -c" : "name one with --pipeline: " + names);
 }
 
-Result<> run_statements(SqlSession& session, const std::vector<InitStatement>& statements) {
+/// Who may not do it is mostly the relay's own role, out of the configuration.
+Error with_administrator_hint(Error error, const InitFlags& flags) {
+  if (error.kind != ErrorKind::configuration) {
+    return error;
+  }
+  const std::string who =
+      "a superuser, or from PostgreSQL 16 on the owner of the database with CREATEROLE and "
+      "REPLICATION";
+  if (flags.dsn.empty()) {
+    error.hint =
+        "source.dsn is the relay's connection and init needs an administrator's: give it as --dsn "
+        "'host=… dbname=… user=postgres' (" +
+        who + ")";
+  } else {
+    error.hint = "connect with --dsn as " + who;
+  }
+  return error;
+}
+
+bool is_permission(const Error& error) { return error.code == "42501"; }
+
+struct Step {
+  InitStatement statement;
+  bool is_there = false;
+};
+
+Result<std::vector<Step>> look(SqlSession& session, std::vector<InitStatement> statements) {
+  std::vector<Step> steps;
+  for (InitStatement& statement : statements) {
+    OUTRIDER_TRY(QueryResult rows, session.query(statement.present));
+    steps.push_back({std::move(statement), !rows.rows.empty()});
+  }
+  return steps;
+}
+
+Result<> run_steps(SqlSession& session, const std::vector<Step>& steps, const InitFlags& flags) {
   std::size_t number = 0;
-  for (const InitStatement& statement : statements) {
-    std::printf("[%zu/%zu] %s ... ", ++number, statements.size(), statement.purpose.c_str());
+  for (const Step& step : steps) {
+    std::printf("[%zu/%zu] %s ... ", ++number, steps.size(), step.statement.purpose.c_str());
     std::fflush(stdout);
-    auto done = session.query(statement.sql);
+    if (step.is_there) {
+      std::printf("already there\n");
+      continue;
+    }
+    auto done = session.query(step.statement.sql);
     std::printf("%s\n", done ? "done" : "failed");
-    if (!done) {
-      return fail(std::move(done).error());
+    std::fflush(stdout);
+    if (done) {
+      continue;
+    }
+    Error error = std::move(done).error();
+    if (step.statement.part == InitPart::slot && error.code == "42710") {
+      error.kind = ErrorKind::configuration;
+      error.hint = "it belongs to another database of the server: choose another name (--slot)";
+    }
+    return fail(is_permission(error) && step.statement.part != InitPart::slot
+                    ? with_administrator_hint(std::move(error), flags)
+                    : std::move(error));
+  }
+  return {};
+}
+
+void print_next_steps(const PipelineConfig& pipeline, const InitFlags& flags) {
+  const SourceConfig defaults;
+  std::string settings;
+  if (pipeline.source.slot != defaults.slot) {
+    settings += ", source.slot: " + pipeline.source.slot;
+  }
+  if (pipeline.source.publication != defaults.publication) {
+    settings += ", source.publication: " + pipeline.source.publication;
+  }
+  std::printf("\nNext:\n");
+  if (!flags.role.empty()) {
+    std::printf("  - give the role a password, if it has none yet, in psql: \\password %s\n",
+                flags.role.c_str());
+  }
+  std::printf("  - in the configuration: source.dsn with %s%s\n",
+              flags.role.empty() ? "the relay's role" : ("user " + flags.role).c_str(),
+              settings.c_str());
+  std::printf("  - outrider check-config -c FILE, then outrider run -c FILE\n");
+}
+
+Result<> check_plugin(const PipelineConfig& pipeline, const ServerFacts& facts, bool allowed) {
+  if (pipeline.source.plugin != PluginChoice::wal2json || !facts.output_plugin_libraries ||
+      allowed) {
+    return {};
+  }
+  return fail(ErrorKind::configuration,
+              "output plugin \"wal2json\" is not allowed by output_plugin_libraries (" +
+                  *facts.output_plugin_libraries + ")",
+              "run " + allow_plugin_sql(facts.output_plugin_libraries, "wal2json") +
+                  ", or set source.plugin: pgoutput");
+}
+
+Result<> apply(SqlSession& session, const PipelineConfig& pipeline, const InitOptions& options,
+               const ServerFacts& facts, const InitFlags& flags) {
+  OUTRIDER_TRY(std::vector<InitStatement> statements, init_statements(pipeline, options));
+  OUTRIDER_TRY(const std::vector<Step> steps, look(session, std::move(statements)));
+  std::vector<InitStatement> missing;
+  for (const Step& step : steps) {
+    if (!step.is_there) {
+      missing.push_back(step.statement);
     }
   }
+  if (auto able = check_init(facts, missing); !able) {
+    return fail(is_permission(able.error())
+                    ? with_administrator_hint(std::move(able).error(), flags)
+                    : std::move(able).error());
+  }
+  if (!missing.empty() && missing.back().part == InitPart::slot) {
+    OUTRIDER_TRY(check_plugin(pipeline, facts, options.plugin == Plugin::wal2json));
+  }
+  OUTRIDER_TRY(run_steps(session, steps, flags));
+  print_next_steps(pipeline, flags);
   return {};
 }
 
 }  // namespace
 
-Result<> init_command(const std::function<Result<LoadedConfig>()>& load, const InitFlags& flags) {
-  OUTRIDER_TRY(PipelineConfig pipeline, choose_pipeline(load, flags));
+Result<> init_command(const LoadRequest& request, const InitFlags& flags) {
+  OUTRIDER_TRY(PipelineConfig pipeline, choose_pipeline(request, flags));
   OUTRIDER_TRY(std::string conninfo,
                resolve_conninfo(flags.dsn.empty() ? pipeline.source.dsn : SecretText{flags.dsn}));
   InitOptions options;
   options.role = flags.role;
   std::unique_ptr<SqlSession> session;
+  ServerFacts facts;
   if (!conninfo.empty()) {
-    OUTRIDER_TRY(session, SqlSession::open(conninfo));
-    OUTRIDER_TRY(QueryResult facts,
-                 session->query("SELECT pg_catalog.current_database() AS database, "
-                                "pg_catalog.current_setting('output_plugin_libraries', true) "
-                                "AS libraries"));
-    options.database = facts.text(0, "database");
-    const bool allowed = facts.text(0, "libraries").find("wal2json") != std::string::npos;
+    auto opened = SqlSession::open(conninfo);
+    if (!opened) {
+      return fail(flags.dsn.empty() ? with_administrator_hint(std::move(opened).error(), flags)
+                                    : std::move(opened).error());
+    }
+    session = std::move(*opened);
+    OUTRIDER_TRY(const QueryResult rows, session->query(server_statement(kName)));
+    take_server(rows, facts);
+    options.database = facts.database;
+    options.wal_level = facts.wal_level;
+    // A row that is hidden from the role, or a server without the setting: not known.
+    const auto libraries = split_setting_list(facts.output_plugin_libraries.value_or(""));
+    const bool allowed =
+        std::find(libraries.begin(), libraries.end(), "wal2json") != libraries.end();
     options.plugin = allowed ? Plugin::wal2json : Plugin::pgoutput;
   }
   if (!flags.apply) {
@@ -126,8 +271,7 @@ Result<> init_command(const std::function<Result<LoadedConfig>()>& load, const I
     return fail(ErrorKind::configuration, "--apply needs a database to connect to",
                 "give --dsn, or -c with a file whose pipeline has source.dsn");
   }
-  OUTRIDER_TRY(auto statements, init_statements(pipeline, options));
-  return run_statements(*session, statements);
+  return apply(*session, pipeline, options, facts, flags);
 }
 
 }  // namespace outrider

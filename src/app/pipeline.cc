@@ -98,12 +98,4 @@ Pipeline::Readiness Pipeline::readiness() const {
   return {true, waits ? "standby: the slot is held by another process" : doing};
 }
 
-Result<> check_pipeline(const PipelineConfig& config) {
-  OUTRIDER_TRY(make_record_mapper(config.outbox, config.route));
-  OUTRIDER_TRY(resolve_conninfo(config.source.dsn));
-  OUTRIDER_TRY(ProducerSettings settings, producer_settings(config));
-  OUTRIDER_TRY(check_producer_settings(settings));
-  return {};
-}
-
 }  // namespace outrider

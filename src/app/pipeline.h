@@ -55,8 +55,4 @@ class Pipeline {
   std::unique_ptr<Relay> relay_;
 };
 
-/// What can be checked of a pipeline without a connection: patterns, table names, client
-/// properties, secrets. The same checks as create().
-Result<> check_pipeline(const PipelineConfig& config);
-
 }  // namespace outrider

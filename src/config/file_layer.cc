@@ -13,6 +13,7 @@ namespace outrider {
 namespace {
 
 constexpr std::size_t kKeyShownMax = 60;
+constexpr char kVersion[] = "version";
 
 std::string join(std::string_view section, std::string_view key) {
   return section.empty() ? std::string(key) : std::string(section) + "." + std::string(key);
@@ -69,12 +70,11 @@ class FileLayer {
   FileLayer(const std::string& name, LoadedConfig& loaded, Problems& problems)
       : name_(name), loaded_(loaded), problems_(problems) {}
 
-  bool apply(const Node& root) {
-    if (root.kind == Node::Kind::map && is_other_version(root)) {
-      return false;
+  void apply(const Node& root) {
+    if (root.kind == Node::Kind::map) {
+      version(root);
     }
     section(root, "", "", {&loaded_.config, nullptr, &version_});
-    return true;
   }
 
  private:
@@ -85,23 +85,22 @@ class FileLayer {
     problems_.add(origin(node).place(), path, what);
   }
 
-  // A file for another release: its other keys would only be noise. Also notes a missing version.
-  bool is_other_version(const Node& root) {
+  // Its other keys are looked at all the same: most are right, and typos in them are typos.
+  void version(const Node& root) {
     auto key = std::find_if(root.keys.begin(), root.keys.end(),
-                            [](const Node& each) { return each.text == "version"; });
+                            [](const Node& each) { return each.text == kVersion; });
     if (key == root.keys.end()) {
-      problem(root, "version", "is missing; write \"version: 1\" as the first line");
-      return false;
+      problem(root, kVersion, "is missing; write \"version: 1\" as the first line");
+      return;
     }
     const Node& value = root.items[static_cast<std::size_t>(key - root.keys.begin())];
     if (value.kind == Node::Kind::scalar && value.plain && value.text == "1") {
-      return false;
+      return;
     }
     std::string found = value.kind == Node::Kind::scalar
                             ? "found \"" + value.text.substr(0, kKeyShownMax) + "\""
                             : "found no number";
-    problem(value, "version", found + "; this release reads version 1, written as \"version: 1\"");
-    return true;
+    problem(value, kVersion, found + "; this release reads version 1, written as \"version: 1\"");
   }
 
   void section(const Node& node, const std::string& pattern, const std::string& path,
@@ -141,6 +140,9 @@ class FileLayer {
              const std::string& path, const Scope& scope) {
     std::string child_pattern = join(pattern, key.text);
     std::string child_path = join(path, key.text);
+    if (child_path == kVersion) {
+      return;  // Was judged first.
+    }
     if (const Option* option = find_option(child_pattern)) {
       leaf(*option, value, child_path, scope);
     } else if (is_section(child_pattern + "[]")) {
@@ -214,9 +216,9 @@ class FileLayer {
 
 }  // namespace
 
-bool apply_file(const std::string& name, const Node& root, LoadedConfig& loaded,
+void apply_file(const std::string& name, const Node& root, LoadedConfig& loaded,
                 Problems& problems) {
-  return FileLayer(name, loaded, problems).apply(root);
+  FileLayer(name, loaded, problems).apply(root);
 }
 
 }  // namespace outrider

@@ -18,15 +18,16 @@ namespace outrider {
 Result<LoadedConfig> load_config_text(const std::string& name, const std::string& text,
                                       const LoadRequest& request = {});
 
-/// The root of the file's tree. False: of another version, nothing else was looked at.
-bool apply_file(const std::string& name, const Node& root, LoadedConfig& loaded,
+/// The root of the file's tree.
+void apply_file(const std::string& name, const Node& root, LoadedConfig& loaded,
                 Problems& problems);
 
 /// Environment, then --set.
 void apply_overrides(const LoadRequest& request, LoadedConfig& loaded, Problems& problems);
 
-/// What cannot be seen in one value alone. `source` is the place for what stands nowhere.
-void validate(const std::string& source, LoadedConfig& loaded, Problems& problems);
+/// What cannot be seen in one value alone. `source` is the place for what stands nowhere;
+/// `complete` as in LoadRequest.
+void validate(const std::string& source, bool complete, LoadedConfig& loaded, Problems& problems);
 
 /// The variable that names the file; the only OUTRIDER_ variable that is no option.
 inline constexpr char kConfigVariable[] = "OUTRIDER_CONFIG";

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "config/layers.h"
 #include "config/yaml.h"
@@ -39,14 +40,43 @@ std::string place_of(const std::string& name, const YamlFault& fault) {
   return fault.line <= 0 ? name : Origin{OriginKind::file, name, fault.line, fault.column}.place();
 }
 
-Result<LoadedConfig> finish(const std::string& source, LoadedConfig loaded, Problems& problems,
-                            const LoadRequest& request) {
+ConfigReport to_report(LoadedConfig loaded, const Problems& problems) {
+  return {std::move(loaded), problems.lines(), problems.count()};
+}
+
+ConfigReport finish(const std::string& source, LoadedConfig loaded, Problems& problems,
+                    const LoadRequest& request) {
   apply_overrides(request, loaded, problems);
-  validate(source, loaded, problems);
-  if (!problems.empty()) {
-    return fail(problems.to_error());
+  validate(source, request.complete, loaded, problems);
+  return to_report(std::move(loaded), problems);
+}
+
+ConfigReport report_text(const std::string& name, const std::string& text,
+                         const LoadRequest& request) {
+  LoadedConfig loaded;
+  Problems problems;
+  if (text.size() > kConfigBytesMax) {
+    problems.add(name, "", "is larger than " + std::to_string(kConfigBytesMax) + " bytes");
+    return to_report(std::move(loaded), problems);
   }
-  return loaded;
+  tl::expected<Node, YamlFault> root = parse_yaml(text);
+  if (!root) {
+    problems.add(place_of(name, root.error()), "", root.error().message);
+    return to_report(std::move(loaded), problems);
+  }
+  if (root->kind == Node::Kind::nothing) {
+    problems.add(name, "", "is empty; begin with \"version: 1\" and a list of pipelines");
+    return to_report(std::move(loaded), problems);
+  }
+  apply_file(name, *root, loaded, problems);
+  return finish(name, std::move(loaded), problems, request);
+}
+
+Result<LoadedConfig> all_or_nothing(ConfigReport report) {
+  if (report.problem_count > 0) {
+    return fail(problems_error(report.problems, report.problem_count));
+  }
+  return std::move(report.loaded);
 }
 
 }  // namespace
@@ -79,28 +109,10 @@ Origin LoadedConfig::origin_of(std::string_view path) const {
 
 Result<LoadedConfig> load_config_text(const std::string& name, const std::string& text,
                                       const LoadRequest& request) {
-  LoadedConfig loaded;
-  Problems problems;
-  if (text.size() > kConfigBytesMax) {
-    problems.add(name, "", "is larger than " + std::to_string(kConfigBytesMax) + " bytes");
-    return fail(problems.to_error());
-  }
-  tl::expected<Node, YamlFault> root = parse_yaml(text);
-  if (!root) {
-    problems.add(place_of(name, root.error()), "", root.error().message);
-    return fail(problems.to_error());
-  }
-  if (root->kind == Node::Kind::nothing) {
-    problems.add(name, "", "is empty; begin with \"version: 1\" and a list of pipelines");
-    return fail(problems.to_error());
-  }
-  if (!apply_file(name, *root, loaded, problems)) {
-    return fail(problems.to_error());
-  }
-  return finish(name, std::move(loaded), problems, request);
+  return all_or_nothing(report_text(name, text, request));
 }
 
-Result<LoadedConfig> load_config(const LoadRequest& request) {
+Result<ConfigReport> report_config(const LoadRequest& request) {
   std::optional<std::string> path = request.path;
   for (const auto& [name, value] : request.environment) {
     if (!path && name == kConfigVariable && !value.empty()) {
@@ -112,7 +124,12 @@ Result<LoadedConfig> load_config(const LoadRequest& request) {
     return finish(kNoFile, {}, problems, request);
   }
   OUTRIDER_TRY(std::string text, read_config_file(*path));
-  return load_config_text(*path, text, request);
+  return report_text(*path, text, request);
+}
+
+Result<LoadedConfig> load_config(const LoadRequest& request) {
+  OUTRIDER_TRY(ConfigReport report, report_config(request));
+  return all_or_nothing(std::move(report));
 }
 
 std::vector<std::pair<std::string, std::string>> environment_of(const char* const* environ_block) {

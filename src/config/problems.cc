@@ -1,5 +1,7 @@
 #include "config/problems.h"
 
+#include <utility>
+
 #include "outrider/config/load.h"
 
 namespace outrider {
@@ -12,17 +14,17 @@ void Problems::add(const std::string& place, const std::string& path, const std:
   }
 }
 
-Error Problems::to_error() const {
+Error problems_error(const std::vector<std::string>& lines, std::size_t count) {
   std::string message;
-  if (count_ == 1) {
-    message = lines_.front();
+  if (count == 1 && lines.size() == 1) {
+    message = lines.front();
   } else {
-    message = std::to_string(count_) + " problems in the configuration";
-    for (const std::string& line : lines_) {
+    message = std::to_string(count) + " problems in the configuration";
+    for (const std::string& line : lines) {
       message += "\n  " + line;
     }
-    if (count_ > lines_.size()) {
-      message += "\n  and " + std::to_string(count_ - lines_.size()) + " more";
+    if (count > lines.size()) {
+      message += "\n  and " + std::to_string(count - lines.size()) + " more";
     }
   }
   return {ErrorKind::configuration,

@@ -1,7 +1,8 @@
 // Problems: everything wrong with a configuration, gathered so that it is told at once.
 //
 // Each has a place ("outrider.yaml:12:3"), a path and a text. The first kProblemsMax are kept, the
-// rest is counted. Becomes one Error of kind configuration, one line a problem.
+// rest is counted. problems_error()
+// makes one Error of kind configuration of them, one line a problem.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@ class Problems {
   /// Whether this option has a problem already, so that a second one would be noise.
   bool has(const std::string& path) const { return paths_.count(path) > 0; }
 
-  Error to_error() const;
+  const std::vector<std::string>& lines() const { return lines_; }
+  std::size_t count() const { return count_; }
 
  private:
   std::vector<std::string> lines_;

@@ -238,6 +238,15 @@ Result<std::string> resolve_conninfo(const SecretText& conninfo) {
   return out;
 }
 
+Result<std::string> resolve_with_stand_ins(const SecretText& secret) {
+  OUTRIDER_TRY(Glyphs glyphs, split_references(secret.raw));
+  std::string out;
+  for (const Glyph& glyph : glyphs) {
+    out += glyph.kind == ReferenceKind::none ? glyph.literal : 'x';
+  }
+  return out;
+}
+
 Result<void> check_references(const SecretText& secret) {
   OUTRIDER_TRY(split_references(secret.raw));
   return {};

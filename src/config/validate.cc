@@ -6,6 +6,8 @@
 #include <variant>
 
 #include "config/layers.h"
+#include "config/references.h"
+#include "outrider/config/secrets.h"
 
 namespace outrider {
 namespace {
@@ -27,6 +29,13 @@ bool is_slot_name(std::string_view name) {
                      [](char c) { return is_lower_or_digit(c) || c == '_'; });
 }
 
+bool is_port(std::string_view text, int least) {
+  int number = -1;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return failed == std::errc{} && end == text.data() + text.size() && number >= least &&
+         number <= kPortMax;
+}
+
 bool is_listen_address(std::string_view text) {
   std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size()) {
@@ -37,17 +46,22 @@ bool is_listen_address(std::string_view text) {
   if (!bracketed && host.find_first_of(":[] ") != std::string_view::npos) {
     return false;
   }
-  std::string_view port = text.substr(colon + 1);
-  int number = -1;
-  auto [end, failed] = std::from_chars(port.data(), port.data() + port.size(), number);
-  return failed == std::errc{} && end == port.data() + port.size() && number >= 0 &&
-         number <= kPortMax;
+  return is_port(text.substr(colon + 1), 0);
+}
+
+/// The value may be a secret somebody put into the wrong line, so it is not shown.
+bool is_broker(std::string_view text) {
+  std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || !is_listen_address(text)) {
+    return false;
+  }
+  return text.find_first_of("/@ \t") == std::string_view::npos && is_port(text.substr(colon + 1), 1);
 }
 
 class Validator {
  public:
-  Validator(const std::string& source, LoadedConfig& loaded, Problems& problems)
-      : source_(source), loaded_(loaded), problems_(problems) {}
+  Validator(const std::string& source, bool complete, LoadedConfig& loaded, Problems& problems)
+      : source_(source), complete_(complete), loaded_(loaded), problems_(problems) {}
 
   void run() {
     const std::string& listen = loaded_.config.http.listen;
@@ -56,7 +70,7 @@ class Validator {
                                  "\"; allowed: host:port or [ipv6]:port with a port up to 65535, "
                                  "or an empty text for no HTTP");
     }
-    if (loaded_.config.pipelines.empty() && !problems_.has("pipelines")) {
+    if (complete_ && loaded_.config.pipelines.empty() && !problems_.has("pipelines")) {
       problems_.add(source_, "pipelines",
                     "no pipeline is defined; write at least one, with name, source.dsn and "
                     "kafka.bootstrap_servers");
@@ -86,7 +100,7 @@ class Validator {
   bool is_written(const std::string& path) const { return loaded_.origins.count(path) > 0; }
 
   void pipeline(std::size_t index, PipelineConfig& config) {
-    if (!problems_.has(at_)) {
+    if (complete_ && !problems_.has(at_)) {
       required_values(index, config);
     }
     names(config);
@@ -95,9 +109,26 @@ class Validator {
                  ".source.status_interval_ms", config.source.status_interval_ms);
     ordered_pair(".source.reconnect_first_ms", config.source.reconnect_first_ms,
                  ".source.reconnect_max_ms", config.source.reconnect_max_ms);
+    brokers(config.kafka.bootstrap_servers);
     if (config.kafka.topics.replication_factor == 0) {
       problem(at_ + ".kafka.topics.replication_factor",
               "found \"0\"; allowed: -1 for the broker's default, or at least 1");
+    }
+  }
+
+  // What a reference stands for is known to the environment of the run only.
+  void brokers(const SecretText& servers) {
+    Result<Glyphs> glyphs = split_references(servers.raw);
+    const bool written_out =
+        glyphs && std::all_of(glyphs->begin(), glyphs->end(), [](const Glyph& glyph) {
+          return glyph.kind == ReferenceKind::none;
+        });
+    if (!written_out || servers.empty()) {
+      return;
+    }
+    if (auto checked = check_bootstrap_servers(servers.raw); !checked) {
+      problem(at_ + ".kafka.bootstrap_servers",
+              checked.error().message + "; " + checked.error().hint);
     }
   }
 
@@ -170,6 +201,7 @@ class Validator {
   }
 
   const std::string& source_;
+  bool complete_;
   LoadedConfig& loaded_;
   Problems& problems_;
   std::string at_;
@@ -179,8 +211,33 @@ class Validator {
 
 }  // namespace
 
-void validate(const std::string& source, LoadedConfig& loaded, Problems& problems) {
-  Validator(source, loaded, problems).run();
+Result<> check_bootstrap_servers(std::string_view servers) {
+  std::size_t number = 0;
+  while (true) {
+    ++number;
+    const std::size_t comma = servers.find(',');
+    std::string_view one = servers.substr(0, comma);
+    one.remove_prefix(std::min(one.find_first_not_of(' '), one.size()));
+    one = one.substr(0, one.find_last_not_of(' ') + 1);
+    if (!is_broker(one)) {
+      const bool scheme = one.find("://") != std::string_view::npos;
+      return fail(ErrorKind::configuration,
+                  "broker " + std::to_string(number) + " of the list is no host:port" +
+                      (scheme ? ", it begins with a scheme" : ""),
+                  "write host:port[,host:port…] with ports from 1 to 65535" +
+                      std::string(scheme ? "; for TLS or SASL set security.protocol in "
+                                           "kafka.properties"
+                                         : ""));
+    }
+    if (comma == std::string_view::npos) {
+      return {};
+    }
+    servers.remove_prefix(comma + 1);
+  }
+}
+
+void validate(const std::string& source, bool complete, LoadedConfig& loaded, Problems& problems) {
+  Validator(source, complete, loaded, problems).run();
 }
 
 }  // namespace outrider

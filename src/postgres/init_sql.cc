@@ -1,5 +1,6 @@
 #include "postgres/init_sql.h"
 
+#include <algorithm>
 #include <set>
 
 #include "outrider/route/outbox_layout.h"
@@ -40,8 +41,27 @@ InitStatement create_role(const std::string& role) {
       ";\n"
       "  ELSIF NOT (SELECT rolreplication FROM pg_catalog.pg_roles WHERE rolname = " +
       quote_literal(role) + ") THEN\n    ALTER ROLE " + name + " REPLICATION;\n  END IF;\n";
-  return {"role of the relay: may replicate and nothing else; give it a password with \\password",
-          do_block(body), false};
+  return {
+      InitPart::role,
+      "role of the relay: may log in and replicate, nothing else (no password is set here)",
+      do_block(body),
+      "SELECT 1 FROM pg_catalog.pg_roles r WHERE r.rolname = " + quote_literal(role) +
+          " AND r.rolcanlogin AND (r.rolreplication OR EXISTS (SELECT 1 FROM pg_catalog.pg_roles h "
+          "WHERE h.rolname = 'rds_replication' AND pg_catalog.pg_has_role(r.oid, h.oid, 'USAGE')))",
+  };
+}
+
+InitStatement grant_connect(const InitOptions& options) {
+  return {
+      InitPart::grant,
+      "the role may connect to this database",
+      "GRANT CONNECT ON DATABASE " + quote_identifier(options.database) + " TO " +
+          quote_identifier(options.role),
+      "SELECT 1 FROM pg_catalog.pg_database d, pg_catalog.aclexplode(d.datacl) a, "
+      "pg_catalog.pg_roles r WHERE d.datname = " +
+          quote_literal(options.database) + " AND r.rolname = " + quote_literal(options.role) +
+          " AND a.grantee = r.oid AND a.privilege_type = 'CONNECT'",
+  };
 }
 
 std::string create_table_sql(const QualifiedName& table, const ColumnMapping& columns,
@@ -73,13 +93,21 @@ void add_tables(const PipelineConfig& pipeline, const std::vector<QualifiedName>
                 std::vector<InitStatement>& statements) {
   for (const QualifiedName& table : tables) {
     if (table.schema != "public") {
-      statements.push_back({"schema of the outbox table",
-                            "CREATE SCHEMA IF NOT EXISTS " + quote_identifier(table.schema),
-                            false});
+      statements.push_back({
+          InitPart::schema,
+          "schema " + quote_identifier(table.schema) + " of the outbox table",
+          "CREATE SCHEMA IF NOT EXISTS " + quote_identifier(table.schema),
+          "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = " + quote_literal(table.schema),
+      });
     }
-    statements.push_back({"outbox table, if it is missing",
-                          create_table_sql(table, pipeline.outbox.columns, pipeline.outbox.headers),
-                          false});
+    statements.push_back({
+        InitPart::table,
+        "outbox table " + quote_table_name(table) + ", if it is missing",
+        create_table_sql(table, pipeline.outbox.columns, pipeline.outbox.headers),
+        "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+        "ON n.oid = c.relnamespace WHERE n.nspname = " +
+            quote_literal(table.schema) + " AND c.relname = " + quote_literal(table.table),
+    });
   }
 }
 
@@ -89,15 +117,20 @@ InitStatement create_publication(const SourceConfig& source,
   const std::string name = quote_literal(source.publication);
   std::string body = if_missing("SELECT FROM pg_catalog.pg_publication WHERE pubname = " + name,
                                 create_publication_sql(source.publication, tables, false));
+  std::string present = "SELECT 1 FROM pg_catalog.pg_publication WHERE pubname = " + name;
   for (const QualifiedName& table : tables) {
-    body += if_missing("SELECT FROM pg_catalog.pg_publication_tables WHERE pubname = " + name +
-                           " AND schemaname = " + quote_literal(table.schema) +
-                           " AND tablename = " + quote_literal(table.table),
-                       "ALTER PUBLICATION " + quote_identifier(source.publication) + " ADD TABLE " +
-                           quote_table_name(table));
+    const std::string member = "FROM pg_catalog.pg_publication_tables WHERE pubname = " + name +
+                               " AND schemaname = " + quote_literal(table.schema) +
+                               " AND tablename = " + quote_literal(table.table);
+    body += if_missing("SELECT " + member, "ALTER PUBLICATION " +
+                                               quote_identifier(source.publication) +
+                                               " ADD TABLE " + quote_table_name(table));
+    present += " AND EXISTS (SELECT 1 " + member + ")";
   }
-  return {"publication: inserts into the outbox, nothing else (read by pgoutput)", do_block(body),
-          false};
+  return {InitPart::publication,
+          "publication " + quote_identifier(source.publication) +
+              ": inserts into the outbox, nothing else (read by pgoutput)",
+          do_block(body), present};
 }
 
 InitStatement create_slot(const SourceConfig& source, const InitOptions& options) {
@@ -106,13 +139,21 @@ InitStatement create_slot(const SourceConfig& source, const InitOptions& options
     plugin = source.plugin == PluginChoice::wal2json ? Plugin::wal2json : Plugin::pgoutput;
   }
   const std::string name = quote_literal(source.slot);
-  return {
-      "slot: from here on the server keeps WAL until the relay has confirmed it",
-      "SELECT pg_catalog.pg_create_logical_replication_slot(" + name + ", " +
-          quote_literal(to_string(plugin)) +
-          ")\nWHERE NOT EXISTS (SELECT FROM pg_catalog.pg_replication_slots WHERE slot_name = " +
-          name + ")",
-      true};
+  // A slot of that name in another database is no slot of ours: the server then refuses (42710).
+  const std::string there = "FROM pg_catalog.pg_replication_slots WHERE slot_name = " + name +
+                            " AND database = pg_catalog.current_database()";
+  return {InitPart::slot,
+          "slot " + source.slot + ": from here on the server keeps WAL until the relay confirms it",
+          "SELECT pg_catalog.pg_create_logical_replication_slot(" + name + ", " +
+              quote_literal(to_string(plugin)) + ")\nWHERE NOT EXISTS (SELECT " + there + ")",
+          "SELECT 1 " + there, true};
+}
+
+constexpr int kReplicationCanBeGiven = 160000;  ///< By others than superusers.
+
+bool needs(const std::vector<InitStatement>& missing, InitPart part) {
+  return std::any_of(missing.begin(), missing.end(),
+                     [part](const InitStatement& each) { return each.part == part; });
 }
 
 }  // namespace
@@ -132,10 +173,7 @@ Result<std::vector<InitStatement>> init_statements(const PipelineConfig& pipelin
   if (!options.role.empty()) {
     statements.push_back(create_role(options.role));
     if (!options.database.empty()) {
-      statements.push_back({"the relay connects to this database",
-                            "GRANT CONNECT ON DATABASE " + quote_identifier(options.database) +
-                                " TO " + quote_identifier(options.role),
-                            false});
+      statements.push_back(grant_connect(options));
     }
   }
   if (options.create_tables) {
@@ -148,12 +186,51 @@ Result<std::vector<InitStatement>> init_statements(const PipelineConfig& pipelin
   return statements;
 }
 
+Result<> check_init(const ServerFacts& facts, const std::vector<InitStatement>& missing) {
+  if (missing.empty()) {
+    return {};
+  }
+  OUTRIDER_TRY(check_wal_level(facts));
+  if (facts.is_superuser) {
+    return {};
+  }
+  std::vector<std::string> lacks;
+  if (needs(missing, InitPart::role)) {
+    if (facts.version_num < kReplicationCanBeGiven && !facts.lends_replication) {
+      lacks.emplace_back("SUPERUSER (to make a role with REPLICATION, before PostgreSQL 16)");
+    } else if (!facts.may_create_role) {
+      lacks.emplace_back("CREATEROLE");
+    }
+  }
+  if (needs(missing, InitPart::slot) && !facts.may_replicate) {
+    lacks.emplace_back("REPLICATION");
+  }
+  if ((needs(missing, InitPart::publication) || needs(missing, InitPart::schema)) &&
+      !facts.may_create_in_database) {
+    lacks.push_back("CREATE on database \"" + facts.database + "\"");
+  }
+  if (lacks.empty()) {
+    return {};
+  }
+  return fail(ErrorKind::configuration,
+              "role \"" + facts.role + "\" may not do this, it lacks " + join(lacks, " and "),
+              {}, "42501");
+}
+
 Result<std::string> init_sql(const PipelineConfig& pipeline, const InitOptions& options) {
   OUTRIDER_TRY(const std::vector<InitStatement> statements, init_statements(pipeline, options));
   std::string script =
-      "-- Prepares a database for Outrider. Run it with psql as a superuser, or as the owner of\n"
-      "-- the database with CREATEROLE and REPLICATION. Every statement can be run again.\n"
-      "-- wal_level must be 'logical'.\n\\set ON_ERROR_STOP on\n";
+      "-- Prepares a database for Outrider. Run it with psql as a superuser, or (PostgreSQL 16 and\n"
+      "-- later) as the owner of the database with CREATEROLE and REPLICATION. Every statement can\n"
+      "-- be run again.\n";
+  if (options.wal_level.empty() || options.wal_level == "logical") {
+    script += "-- wal_level must be 'logical'.\n";
+  } else {
+    script += "-- wal_level is '" + options.wal_level +
+              "' on this server and must be 'logical' first: run ALTER SYSTEM SET wal_level =\n"
+              "-- 'logical' and restart PostgreSQL.\n";
+  }
+  script += "\\set ON_ERROR_STOP on\n";
   for (const InitStatement& statement : statements) {
     script += "\n-- " + statement.purpose + "\n" + statement.sql + ";\n";
   }

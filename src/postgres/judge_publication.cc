@@ -33,31 +33,43 @@ std::string creation(const Case& known, const std::vector<OutboxTable>& tables) 
   return create_publication_sql(known.source.publication, names, uses_generated(tables));
 }
 
+/// For a slot that is older than the publication will be.
+std::string past_rows_warning(const Case& known) {
+  if (!known.facts.slot) {
+    return {};
+  }
+  return "; mind that rows written while it was missing cannot be read through the slot \"" +
+         known.source.slot +
+         "\", not even afterwards: see docs/OPERATIONS.md on a publication that was dropped";
+}
+
 Result<> plan_creation(const Case& known, const std::vector<OutboxTable>& tables, StartPlan& plan) {
   const std::string sql = creation(known, tables);
   const std::string missing = publication_name(known) + " does not exist";
+  const std::string warning = past_rows_warning(known);
   if (!known.source.create_publication) {
     return fail(ErrorKind::configuration, missing + " (pgoutput needs it)",
                 "set source.create_publication: true, run outrider init, or run as the table's "
                 "owner: " +
-                    sql);
+                    sql + warning);
   }
   if (known.facts.in_recovery) {
     return fail(ErrorKind::configuration, missing + " and cannot be created on a standby",
-                "run on the primary: " + sql);
+                "run on the primary: " + sql + warning);
   }
   if (!known.facts.may_create_in_database) {
     return fail(ErrorKind::configuration,
                 missing + ", and role \"" + known.facts.role +
                     "\" may not create it in database \"" + known.facts.database + "\"",
-                "run as a role that may (owner of the table, with CREATE on the database): " + sql);
+                "run as a role that may (owner of the table, with CREATE on the database): " + sql +
+                    warning);
   }
   for (const OutboxTable& table : tables) {
     if (!table.facts->may_alter) {
       return fail(ErrorKind::configuration,
                   missing + ", and role \"" + known.facts.role + "\" does not own " +
                       quote_table_name(table.facts->name),
-                  "run as the owner \"" + table.facts->owner + "\": " + sql);
+                  "run as the owner \"" + table.facts->owner + "\": " + sql + warning);
     }
   }
   if (known.facts.slot) {

@@ -80,6 +80,15 @@ Result<> check_slot_health(const SlotFacts& slot, const Case& known) {
 
 }  // namespace
 
+Result<> check_wal_level(const ServerFacts& facts) {
+  if (facts.wal_level == "logical") {
+    return {};
+  }
+  return fail(ErrorKind::configuration,
+              "wal_level is \"" + facts.wal_level + "\", logical decoding needs \"logical\"",
+              "run ALTER SYSTEM SET wal_level = 'logical' and restart PostgreSQL");
+}
+
 Result<> check_server(const Case& known) {
   const ServerFacts& facts = known.facts;
   if (facts.version_num < kOldestServer) {
@@ -87,11 +96,7 @@ Result<> check_server(const Case& known) {
                 "PostgreSQL " + std::to_string(facts.version_num / 10000) + " is too old",
                 "use PostgreSQL 14 or later");
   }
-  if (facts.wal_level != "logical") {
-    return fail(ErrorKind::configuration,
-                "wal_level is \"" + facts.wal_level + "\", logical decoding needs \"logical\"",
-                "run ALTER SYSTEM SET wal_level = 'logical' and restart PostgreSQL");
-  }
+  OUTRIDER_TRY(check_wal_level(facts));
   if (facts.in_recovery && facts.version_num < kDecodesOnStandby) {
     return fail(ErrorKind::transient,
                 "server is in recovery (a standby), PostgreSQL before 16 cannot decode there",

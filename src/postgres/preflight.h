@@ -112,4 +112,7 @@ Error explain_replication_error(const std::string& sqlstate, const std::string& 
                                 const std::string& server_hint, const SourceConfig& source,
                                 const StartPlan& plan);
 
+/// An error that ended a running stream, with what only the start's plan can add to it.
+Error explain_stream_error(Error error, const SourceConfig& source, const StartPlan& plan);
+
 }  // namespace outrider

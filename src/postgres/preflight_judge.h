@@ -34,6 +34,7 @@ struct OutboxTable {
   std::vector<std::string> event_columns;  ///< StartPlan::event_columns.
 };
 
+Result<> check_wal_level(const ServerFacts& facts);
 Result<> check_server(const Case& known);
 Result<> check_synchronous(const Case& known);
 Result<> check_slot(const Case& known);

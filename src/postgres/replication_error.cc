@@ -22,6 +22,8 @@ struct Refusal {
   const StartPlan& plan;
 
   bool says(std::string_view word) const { return message.find(word) != std::string::npos; }
+  /// "publi" covers the word in the server's translations.
+  bool names_publication() const { return says("publi") || says("Publi"); }
   std::string slot() const { return "replication slot \"" + source.slot + "\""; }
   std::string quoted_plugin() const {
     return std::string("output plugin \"") + to_string(plan.plugin) + "\"";
@@ -58,15 +60,16 @@ Error explain_permission(const Refusal& refusal) {
   return refusal.error(ErrorKind::configuration, refusal.quoted_plugin() + " is not allowed", hint);
 }
 
-// "publi" covers the word in the server's translations.
 Error explain_missing_object(const Refusal& refusal) {
-  if (refusal.says("publi") || refusal.says("Publi")) {
+  if (refusal.names_publication()) {
+    // Preflight has just seen or made it, and the server decodes with the catalogue of the past.
     return refusal.error(
         ErrorKind::fatal,
-        "publication \"" + refusal.source.publication + "\" is not there for the decoder",
-        "if it exists now, it was made after WAL that the slot still has to decode was written, "
-        "and no waiting helps: " +
-            refusal.recreate_slot_hint());
+        "publication \"" + refusal.source.publication + "\" was missing when rows were written that " +
+            refusal.slot() + " still has to send; that it exists now does not help, PostgreSQL "
+            "decodes with the catalogue of that time",
+        "find those rows in the table and move the slot behind them: see docs/OPERATIONS.md on a "
+        "publication that was dropped");
   }
   return refusal.error(ErrorKind::fatal, refusal.slot() + " is gone",
                        "find out who dropped it, then make it anew (outrider init, or "
@@ -166,6 +169,15 @@ Error explain_replication_error(const std::string& sqlstate, const std::string& 
     return explain_missing_file(refusal);
   }
   return explain_other(refusal);
+}
+
+Error explain_stream_error(Error error, const SourceConfig& source, const StartPlan& plan) {
+  const std::string server_hint;
+  const Refusal refusal{error.code, error.message, server_hint, source, plan};
+  if (error.code == "42704" && plan.plugin == Plugin::pgoutput && refusal.names_publication()) {
+    return explain_missing_object(refusal);
+  }
+  return error;
 }
 
 }  // namespace outrider

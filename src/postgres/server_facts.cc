@@ -62,6 +62,9 @@ std::string server_statement(const std::string& own_application_name) {
          "(r.rolsuper OR r.rolreplication OR EXISTS (SELECT 1 FROM pg_catalog.pg_roles h"
          " WHERE h.rolname = 'rds_replication' AND pg_catalog.pg_has_role(r.oid, h.oid, 'USAGE')))"
          " AS may_replicate, "
+         "r.rolsuper AS is_superuser, r.rolcreaterole AS may_create_role, "
+         "EXISTS (SELECT 1 FROM pg_catalog.pg_roles h WHERE h.rolname = 'rds_replication')"
+         " AS lends_replication, "
          "pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')"
          " AS may_create_in_database, "
          "pg_catalog.has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE')"
@@ -91,6 +94,9 @@ void take_server(const QueryResult& rows, ServerFacts& facts) {
   facts.encoding = rows.text(0, "encoding");
   facts.role = rows.text(0, "role");
   facts.may_replicate = flag(rows, 0, "may_replicate");
+  facts.is_superuser = flag(rows, 0, "is_superuser");
+  facts.may_create_role = flag(rows, 0, "may_create_role");
+  facts.lends_replication = flag(rows, 0, "lends_replication");
   facts.may_create_in_database = flag(rows, 0, "may_create_in_database");
   facts.may_read_control = flag(rows, 0, "may_read_control");
   facts.synchronous_standby_names = rows.text(0, "synchronous_standby_names");

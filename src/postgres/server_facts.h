@@ -78,6 +78,9 @@ struct ServerFacts {
   std::string encoding;
   std::string role;
   bool may_replicate = false;
+  bool is_superuser = false;
+  bool may_create_role = false;
+  bool lends_replication = false;  ///< The role rds_replication exists, which gives REPLICATION.
   bool may_create_in_database = false;
   bool may_read_control = false;
   std::string system_identifier;  ///< Empty when our role may not read it.

@@ -28,8 +28,8 @@ constexpr std::array kTable = {
     SqlstateRow{"42501", kConfiguration, "grant the role what sql/least_privilege_role.sql lists"},
     SqlstateRow{"42601", kConfiguration, "this server's version may not be supported"},
     SqlstateRow{"42704", kFatal,
-                "an object the stream needs is gone: see the message, then "
-                "docs/OPERATIONS.md on a lost slot or publication"},
+                "an object the stream needs is gone: see docs/OPERATIONS.md on a slot that is lost "
+                "and on a publication that was dropped"},
     SqlstateRow{"42710", kTransient, ""},
     SqlstateRow{"42P01", kConfiguration, "name an existing table in outbox.tables"},
     SqlstateRow{"42", kConfiguration, ""},
@@ -38,8 +38,8 @@ constexpr std::array kTable = {
     SqlstateRow{"53400", kTransient, "raise max_replication_slots, or drop an unused slot"},
     SqlstateRow{"54", kFatal, "a row or transaction is beyond a limit of the server"},
     SqlstateRow{"55000", kFatal,
-                "the slot cannot be used any more: see docs/OPERATIONS.md on a "
-                "lost slot"},
+                "if the message speaks of a slot, see docs/OPERATIONS.md on a slot that is lost; "
+                "else bring the server into the state it asks for"},
     SqlstateRow{"55006", kTransient, "another process holds the slot"},
     SqlstateRow{"55P03", kTransient,
                 "a transaction holds the lock: end it, or raise "

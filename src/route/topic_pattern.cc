@@ -161,12 +161,13 @@ Result<TopicPattern> TopicPattern::create(const std::string& pattern,
                                           const std::string& replacement) {
   OUTRIDER_TRY(JavaPattern java, translate_java_pattern(pattern));
   auto compiled = std::make_unique<Compiled>();
-  OUTRIDER_TRY(compiled->replacement, JavaReplacement::create(replacement, java));
-  compiled->literal_text = compiled->replacement.literal_text();
   compiled->is_default = pattern == kDefaultPattern;
   if (!compiled->is_default) {
+    // First: what is no pattern has no groups either, and the replacement would get the blame.
     OUTRIDER_TRY(compiled->build(java));
   }
+  OUTRIDER_TRY(compiled->replacement, JavaReplacement::create(replacement, java));
+  compiled->literal_text = compiled->replacement.literal_text();
   return TopicPattern(std::move(compiled));
 }
 

@@ -13,6 +13,7 @@
 namespace outrider {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -178,13 +179,35 @@ TEST(LoadConfig, Fault125RefusesValuesOutOfRange) {
 TEST(LoadConfig, NeedsVersionOne) {
   EXPECT_THAT(problem_of("pipelines: []\n"),
               HasSubstr("o.yaml:1:1: version: is missing; write \"version: 1\" as the first line"));
-  EXPECT_EQ(problem_of("version: 2\nnew_thing: 1\n"),
-            "o.yaml:1:10: version: found \"2\"; this release reads version 1, written as "
-            "\"version: 1\"");
+  EXPECT_THAT(problem_of("version: 2\nnew_thing: 1\n"),
+              AllOf(HasSubstr("o.yaml:1:10: version: found \"2\"; this release reads version 1, "
+                              "written as \"version: 1\""),
+                    HasSubstr("unknown key \"new_thing\""), HasSubstr("no pipeline is defined")));
   EXPECT_THAT(problem_of("version: \"1\"\n"), HasSubstr("this release reads version 1"));
   EXPECT_THAT(problem_of("version:\n"), HasSubstr("found no number"));
   EXPECT_THAT(problem_of(""), HasSubstr("o.yaml: is empty"));
   EXPECT_THAT(problem_of("# only a comment\n"), HasSubstr("o.yaml: is empty"));
+}
+
+TEST(LoadConfig, ReportsWhatItUnderstoodBesideWhatIsWrong) {
+  const Result<ConfigReport> report = report_config(
+      {.path = {}, .environment = {}, .sets = {"pipelines.0.source.slot=orders", "log.level=lodu"}});
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->problem_count, 4U);
+  EXPECT_EQ(report->problems.size(), 4U);
+  EXPECT_EQ(report->loaded.config.pipelines.at(0).source.slot, "orders");
+}
+
+TEST(LoadConfig, NeedsNoKafkaWhereItNeedNotBeComplete) {
+  LoadRequest request;
+  request.complete = false;
+  EXPECT_TRUE(load_config(request));
+  request.sets = {"pipelines.0.source.slot=orders"};
+  const Result<LoadedConfig> loaded = load_config(request);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(loaded->config.pipelines.at(0).source.slot, "orders");
+  request.sets = {"pipelines.0.source.slot=Or ders"};
+  EXPECT_FALSE(load_config(request));
 }
 
 TEST(LoadConfig, TellsTheFirstTwentyProblemsAndCountsTheRest) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "config_samples.h"
+#include "outrider/config/secrets.h"
 
 namespace outrider {
 namespace {
@@ -36,9 +37,27 @@ TEST(Validate, NeedsAPipelineAndItsRequiredValues) {
   EXPECT_THAT(problem, HasSubstr("pipelines[0].kafka.bootstrap_servers: is required"));
 }
 
+TEST(Validate, BrokersAreHostAndPort) {
+  for (const char* good : {"k:1", "k-1.x:9092, k-2.x:9093", "[::1]:9092", "10.0.0.1:65535"}) {
+    EXPECT_TRUE(check_bootstrap_servers(good)) << good;
+  }
+  for (const char* bad : {"k", "k:", ":1", "k:0", "k:65536", "k:x", "http://k:1", "u@k:1", "k:1,",
+                          "k:1;k:2", "k:1 k:2", "::1:9092", ""}) {
+    EXPECT_FALSE(check_bootstrap_servers(bad)) << bad;
+  }
+  std::string file = minimal_file();
+  file.replace(file.find("k:9092"), 6, "a:1,http://hunter2");
+  const std::string problem = problem_of(file);
+  EXPECT_THAT(problem, HasSubstr("o.yaml:5:32: pipelines[0].kafka.bootstrap_servers: broker 2 of "
+                                 "the list is no host:port, it begins with a scheme"));
+  EXPECT_EQ(problem.find("hunter2"), std::string::npos);
+  file.replace(file.find("a:1,http://hunter2"), 18, "${env:K}");
+  EXPECT_EQ(problem_of(file), "");
+}
+
 TEST(Validate, NeedsUniqueNamesAndSlots) {
   std::string second =
-      "  - {name: orders, source: {dsn: x=y, slot: orders}, kafka: {bootstrap_servers: k}}\n";
+      "  - {name: orders, source: {dsn: x=y, slot: orders}, kafka: {bootstrap_servers: \"k:1\"}}\n";
   std::string problem = problem_of(minimal_file(second));
   EXPECT_THAT(problem, HasSubstr("o.yaml:6:12: pipelines[1].name: \"orders\" is already the name "
                                  "of pipelines[0]; each pipeline needs its own"));

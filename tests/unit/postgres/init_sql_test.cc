@@ -92,5 +92,53 @@ TEST(InitSql, RefusesATableNameThatIsNone) {
   EXPECT_FALSE(init_sql(pipeline, {}).has_value());
 }
 
+ServerFacts able_server() {
+  ServerFacts facts;
+  facts.version_num = 150020;
+  facts.wal_level = "logical";
+  facts.role = "admin";
+  facts.database = "app";
+  return facts;
+}
+
+TEST(InitSql, EveryStatementKnowsHowToSeeThatItIsDone) {
+  for (const InitStatement& each : statements_of(PipelineConfig{}, {.database = "app"})) {
+    EXPECT_THAT(each.present, ::testing::StartsWith("SELECT 1 FROM")) << each.purpose;
+  }
+}
+
+TEST(CheckInit, NeedsLogicalDecodingBeforeAnythingIsDone) {
+  ServerFacts facts = able_server();
+  facts.wal_level = "replica";
+  facts.is_superuser = true;
+  const Result<> checked = check_init(facts, statements_of(PipelineConfig{}, {}));
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().kind, ErrorKind::configuration);
+  EXPECT_THAT(checked.error().hint, HasSubstr("ALTER SYSTEM SET wal_level = 'logical' and restart"));
+  EXPECT_TRUE(check_init(facts, {}));
+}
+
+TEST(CheckInit, NamesWhatTheRoleLacks) {
+  ServerFacts facts = able_server();
+  const auto statements = statements_of(PipelineConfig{}, {});
+  const Result<> checked = check_init(facts, statements);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, "42501");
+  for (const char* part : {"\"admin\"", "SUPERUSER", "REPLICATION", "CREATE on database \"app\""}) {
+    EXPECT_THAT(checked.error().message, HasSubstr(part));
+  }
+  facts.is_superuser = true;
+  EXPECT_TRUE(check_init(facts, statements));
+}
+
+TEST(CheckInit, AnOwnerWithBothAttributesIsEnoughFromSixteenOn) {
+  ServerFacts facts = able_server();
+  facts.may_create_role = facts.may_replicate = facts.may_create_in_database = true;
+  const auto statements = statements_of(PipelineConfig{}, {});
+  EXPECT_FALSE(check_init(facts, statements));
+  facts.version_num = 160000;
+  EXPECT_TRUE(check_init(facts, statements));
+}
+
 }  // namespace
 }  // namespace outrider

@@ -236,6 +236,13 @@ const std::vector<RefusalCase>& publication_cases() {
        kConfiguration, "publication \"orders_pub\" does not exist (pgoutput needs it)",
        "CREATE PUBLICATION orders_pub FOR TABLE public.outbox WITH (publish = 'insert', "
        "publish_via_partition_root = true)"},
+      {"PublicationMissingBesideASlot",
+       [](FakeSetup& s) {
+         s.source.create_publication = false;
+         s.catalog.have_slot("pgoutput");
+       },
+       kConfiguration, "publication \"orders_pub\" does not exist (pgoutput needs it)",
+       "rows written while it was missing cannot be read"},
       {"PublicationNotOnStandby",
        [](FakeSetup& s) {
          s.catalog.server["version_num"] = "160004";

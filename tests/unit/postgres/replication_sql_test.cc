@@ -106,9 +106,9 @@ const std::vector<ExplainCase>& explain_cases() {
       {"42704", "replication slot \"orders\" does not exist", "", ErrorKind::fatal,
        "replication slot \"orders\" is gone", "outrider init"},
       {"42704", "publication \"orders_pub\" does not exist", "", ErrorKind::fatal,
-       "publication \"orders_pub\" is not there for the decoder", "made after WAL"},
+       "publication \"orders_pub\" was missing when rows were written", "move the slot behind them"},
       {"42704", "Publikation »orders_pub« existiert nicht", "", ErrorKind::fatal,
-       "publication \"orders_pub\" is not there for the decoder", "pg_drop_replication_slot"},
+       "that it exists now does not help", "docs/OPERATIONS.md"},
       {"42710", "replication slot \"orders\" already exists", "", ErrorKind::transient,
        "was just made by another", "looks again"},
       {"53300", "number of requested standby connections exceeds max_wal_senders", "",
@@ -192,6 +192,19 @@ TEST(SqlText, QuotesLiteralsForSqlAndForReplicationCommands) {
   EXPECT_EQ(quote_literal("a\\'"), " E'a\\\\'''");
   EXPECT_EQ(quote_replication_literal("a\\'"), "'a\\'''");
   EXPECT_EQ(quote_always("a\"b"), "\"a\"\"b\"");
+}
+
+TEST(ExplainStreamError, NamesThePastOfThePublicationAndLeavesTheRestAlone) {
+  SourceConfig source;
+  source.publication = "orders_pub";
+  StartPlan plan;
+  plan.plugin = Plugin::pgoutput;
+  const Error missing{ErrorKind::fatal, "ended: publication \"orders_pub\" does not exist", {},
+                      "42704"};
+  EXPECT_NE(explain_stream_error(missing, source, plan).message.find("was missing when rows"),
+            std::string::npos);
+  const Error other{ErrorKind::transient, "ended: out of memory", "h", "53200"};
+  EXPECT_EQ(explain_stream_error(other, source, plan).message, other.message);
 }
 
 }  // namespace

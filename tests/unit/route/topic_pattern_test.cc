@@ -199,5 +199,12 @@ TEST(TopicPattern, SurvivesRandomTexts) {
   EXPECT_GT(compiled, 500);
 }
 
+TEST(TopicPattern, ABrokenPatternIsToldBeforeTheGroupsOfTheReplacement) {
+  const auto broken = TopicPattern::create("([", "x.$2");
+  ASSERT_FALSE(broken);
+  EXPECT_NE(broken.error().message.find("route.pattern"), std::string::npos);
+  EXPECT_EQ(broken.error().message.find("replacement"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace outrider
