@@ -3,9 +3,9 @@
 -- Who:   the owner of the application's schema, once, before the first event is written.
 -- How:   psql -d app -f sql/outbox_table.sql [-v schema=public] [-v table=outbox] [-v polling=off]
 -- Again: does nothing to a table that is there; it is never altered.
--- Cost:  one index entry a row (the primary key). attempts and processed_at are for the polling
---        mode and stay untouched when the relay reads the WAL; with polling=on a partial index of
---        the rows not yet processed is added, a second entry a row.
+-- Cost:  one index entry a row (the primary key). Outrider reads the WAL and leaves attempts and
+--        processed_at untouched; they are for pollers of your own. polling=on adds a partial index
+--        of the rows not yet processed for them, a second entry a row.
 -- A row is published when its transaction commits; it may be deleted at once, even in the same
 -- transaction. A NULL payload becomes a record with a null value (a tombstone).
 \set ON_ERROR_STOP on

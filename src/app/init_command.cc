@@ -112,10 +112,11 @@ Result<PipelineConfig> choose_pipeline(LoadRequest request, const InitFlags& fla
     }
     names += (names.empty() ? "" : ", ") + pipeline.name;
   }
-  return fail(ErrorKind::configuration,
-              flags.pipeline.empty() ? "the configuration has several pipelines"
-                                     : "there is no pipeline \"" + flags.pipeline + "\"",
-              names.empty() ? "give a configuration with -c" : "name one with --pipeline: " + names);
+  return fail(
+      ErrorKind::configuration,
+      flags.pipeline.empty() ? "the configuration has several pipelines"
+                             : "there is no pipeline \"" + flags.pipeline + "\"",
+      names.empty() ? "give a configuration with -c" : "name one with --pipeline: " + names);
 }
 
 /// Who may not do it is mostly the relay's own role, out of the configuration.

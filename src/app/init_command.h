@@ -18,7 +18,7 @@ struct InitFlags {
   std::string dsn;
   std::string pipeline;
   std::string role = "outrider_relay";
-  std::string slot;         ///< Empty, like publication and tables: the configuration's.
+  std::string slot;  ///< Empty, like publication and tables: the configuration's.
   std::string publication;
   std::vector<std::string> tables;
   bool apply = false;

@@ -70,8 +70,8 @@ std::string exit_codes_text() {
   std::string text = "Exit codes:\n";
   for (const ExitCodeHelp& each : kExitCodes) {
     const std::string code = std::to_string(each.code);
-    text += "  " + code + std::string(code.size() < 5 ? 5 - code.size() : 1, ' ') + each.meaning +
-            "\n";
+    text +=
+        "  " + code + std::string(code.size() < 5 ? 5 - code.size() : 1, ' ') + each.meaning + "\n";
   }
 #ifdef OUTRIDER_DEMO
   text += "outrider demo also: 1 when something was not as it should be, 130 when interrupted\n";
@@ -130,8 +130,9 @@ void add_init(CLI::App& app, CommandLine& line) {
   init->add_option("--table", flags.tables,
                    "an outbox table, in place of outbox.tables (may be repeated)");
   init->add_flag("--apply", flags.apply, "run the statements instead of printing them");
-  init->footer("A configuration is not needed, or may be incomplete: init looks at source and "
-               "outbox only.\n");
+  init->footer(
+      "A configuration is not needed, or may be incomplete: init looks at source and "
+      "outbox only.\n");
   init->callback([&line] {
     auto done = init_command(request_of(line.flags), line.init);
     line.code = done ? kExitOk : report_error(done.error());

@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 Result<ProducerSettings> producer_settings(const PipelineConfig& config) {
   ProducerSettings settings;
   OUTRIDER_TRY(settings.bootstrap_servers, resolve_secret(config.kafka.bootstrap_servers));
+  OUTRIDER_TRY(check_bootstrap_servers(settings.bootstrap_servers));
   for (const auto& [name, value] : config.kafka.properties) {
     OUTRIDER_TRY(settings.properties[name], resolve_secret(value));
   }

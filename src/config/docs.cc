@@ -16,9 +16,10 @@ constexpr char kIntro[] = R"(# Configuration
                           R"(outrider config-docs > docs/CONFIGURATION.md -->
 
 Outrider reads one YAML file, `outrider run -c outrider.yaml`. Try it first with
-`outrider check-config -c outrider.yaml`: it tells everything that is wrong at once, each with file,
-line and column, and exits with 78 if there is anything. With `--print` it shows every value in
-effect and where it came from.
+`outrider check-config -c outrider.yaml`: it tells everything that is wrong with all pipelines at
+once, with file, line and column where there is one, and exits with 78 if there is anything. A
+secret that is not there is a warning to it, since the machine that checks need not be the one that
+runs. With `--print` it shows every value in effect and where it came from.
 
 A small complete file:
 
@@ -27,16 +28,21 @@ version: 1
 pipelines:
   - name: orders
     source:
-      dsn: "postgresql://outrider:${env:PGPASSWORD}@db.internal/shop?sslmode=verify-full"
+      dsn: "postgresql://outrider_relay:${env:RELAY_PASSWORD}@db.internal/shop?sslmode=verify-full"
       slot: outrider_orders
-      create_slot: true
-      create_publication: true
+      publication: outrider_orders
     outbox:
       tables: [public.outbox]
     kafka:
       bootstrap_servers: kafka-1:9092,kafka-2:9092
       topics:
         create: true
+```
+
+An administrator makes its role, table, publication and slot, once; the relay's own role may not:
+
+```sh
+outrider init -c outrider.yaml --dsn 'host=db.internal dbname=shop user=postgres' --apply
 ```
 
 Everything else has a default. The file is read strictly: an unknown key, a key written twice, a
@@ -60,7 +66,7 @@ last pipeline makes a new one, so a file is not needed at all:
 
 ```sh
 outrider run --set pipelines.0.name=orders \
-  --set 'pipelines.0.source.dsn=host=db.internal dbname=shop user=outrider' \
+  --set 'pipelines.0.source.dsn=host=db.internal dbname=shop user=outrider_relay' \
   --set pipelines.0.kafka.bootstrap_servers=kafka:9092
 ```
 

@@ -116,10 +116,13 @@ class Printer {
       line(option.key(), "{}", loaded_.origin_of(path), indent, out);
       return;
     }
-    out += std::string(indent, ' ') + std::string(option.key()) + ":\n";
+    out.append(indent, ' ').append(option.key()).append(":\n");
+    std::string entry_path = path + ".";
     for (const auto& [key, value] : entries) {
-      line(quoted(key), quoted(entry_value(key, value)), loaded_.origin_of(path + "." + key),
-           indent + 2, out);
+      entry_path.resize(path.size() + 1);
+      entry_path += key;
+      line(quoted(key), quoted(entry_value(key, value)), loaded_.origin_of(entry_path), indent + 2,
+           out);
     }
   }
 

@@ -55,7 +55,8 @@ bool is_broker(std::string_view text) {
   if (colon == std::string_view::npos || !is_listen_address(text)) {
     return false;
   }
-  return text.find_first_of("/@ \t") == std::string_view::npos && is_port(text.substr(colon + 1), 1);
+  return text.find_first_of("/@ \t") == std::string_view::npos &&
+         is_port(text.substr(colon + 1), 1);
 }
 
 class Validator {
@@ -120,9 +121,8 @@ class Validator {
   void brokers(const SecretText& servers) {
     Result<Glyphs> glyphs = split_references(servers.raw);
     const bool written_out =
-        glyphs && std::all_of(glyphs->begin(), glyphs->end(), [](const Glyph& glyph) {
-          return glyph.kind == ReferenceKind::none;
-        });
+        glyphs && std::all_of(glyphs->begin(), glyphs->end(),
+                              [](const Glyph& glyph) { return glyph.kind == ReferenceKind::none; });
     if (!written_out || servers.empty()) {
       return;
     }

@@ -38,7 +38,8 @@ std::string found_text(const Node& node, bool secret) {
   return "found \"" + shown + (node.text.size() > kShownBytesMax ? "…\"" : "\"");
 }
 
-ValueFault mismatch(const Option& option, const Node& node, bool secret, std::string hint = {}) {
+ValueFault mismatch(const Option& option, const Node& node, bool secret,
+                    const std::string& hint = {}) {
   std::string what = found_text(node, secret) + "; allowed: " + allowed_text(option);
   if (!hint.empty()) {
     what += "; " + hint;

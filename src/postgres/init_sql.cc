@@ -122,9 +122,9 @@ InitStatement create_publication(const SourceConfig& source,
     const std::string member = "FROM pg_catalog.pg_publication_tables WHERE pubname = " + name +
                                " AND schemaname = " + quote_literal(table.schema) +
                                " AND tablename = " + quote_literal(table.table);
-    body += if_missing("SELECT " + member, "ALTER PUBLICATION " +
-                                               quote_identifier(source.publication) +
-                                               " ADD TABLE " + quote_table_name(table));
+    body +=
+        if_missing("SELECT " + member, "ALTER PUBLICATION " + quote_identifier(source.publication) +
+                                           " ADD TABLE " + quote_table_name(table));
     present += " AND EXISTS (SELECT 1 " + member + ")";
   }
   return {InitPart::publication,
@@ -213,15 +213,17 @@ Result<> check_init(const ServerFacts& facts, const std::vector<InitStatement>& 
     return {};
   }
   return fail(ErrorKind::configuration,
-              "role \"" + facts.role + "\" may not do this, it lacks " + join(lacks, " and "),
-              {}, "42501");
+              "role \"" + facts.role + "\" may not do this, it lacks " + join(lacks, " and "), {},
+              "42501");
 }
 
 Result<std::string> init_sql(const PipelineConfig& pipeline, const InitOptions& options) {
   OUTRIDER_TRY(const std::vector<InitStatement> statements, init_statements(pipeline, options));
   std::string script =
-      "-- Prepares a database for Outrider. Run it with psql as a superuser, or (PostgreSQL 16 and\n"
-      "-- later) as the owner of the database with CREATEROLE and REPLICATION. Every statement can\n"
+      "-- Prepares a database for Outrider. Run it with psql as a superuser, or (PostgreSQL 16 "
+      "and\n"
+      "-- later) as the owner of the database with CREATEROLE and REPLICATION. Every statement "
+      "can\n"
       "-- be run again.\n";
   if (options.wal_level.empty() || options.wal_level == "logical") {
     script += "-- wal_level must be 'logical'.\n";

@@ -65,8 +65,9 @@ Error explain_missing_object(const Refusal& refusal) {
     // Preflight has just seen or made it, and the server decodes with the catalogue of the past.
     return refusal.error(
         ErrorKind::fatal,
-        "publication \"" + refusal.source.publication + "\" was missing when rows were written that " +
-            refusal.slot() + " still has to send; that it exists now does not help, PostgreSQL "
+        "publication \"" + refusal.source.publication +
+            "\" was missing when rows were written that " + refusal.slot() +
+            " still has to send; that it exists now does not help, PostgreSQL "
             "decodes with the catalogue of that time",
         "find those rows in the table and move the slot behind them: see docs/OPERATIONS.md on a "
         "publication that was dropped");

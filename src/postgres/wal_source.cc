@@ -43,8 +43,9 @@ std::optional<MonoTime> earlier(std::optional<MonoTime> a, std::optional<MonoTim
 
 Result<std::unique_ptr<WalSource>> WalSource::create(EventLoop& loop, const SourceConfig& source,
                                                      const OutboxConfig& outbox,
-                                                     const RouteConfig& route, DsnProvider dsn,
-                                                     NoteSink note, bool leave_nothing) {
+                                                     const RouteConfig& route,
+                                                     const DsnProvider& dsn, NoteSink note,
+                                                     bool leave_nothing) {
   Result<PartitionMap> partitions = PartitionMap::create(source.former_partitions);
   if (!partitions) {
     return fail(std::move(partitions).error());

@@ -37,7 +37,7 @@ class WalSource final : public ChangeSource {
   /// Errors: `configuration` for a former partition that is no table name.
   static Result<std::unique_ptr<WalSource>> create(EventLoop& loop, const SourceConfig& source,
                                                    const OutboxConfig& outbox,
-                                                   const RouteConfig& route, DsnProvider dsn,
+                                                   const RouteConfig& route, const DsnProvider& dsn,
                                                    NoteSink note, bool leave_nothing = false);
 
   void open(std::optional<Lsn> resume_from, Now now) override;

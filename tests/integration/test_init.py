@@ -20,16 +20,18 @@ def init(*arguments):
 
 
 @pytest.fixture
-def role(postgres, unique):
-    """Name of a role that is removed with the test (after its database)."""
+def role(postgres, database, unique):
+    """Name of a role that is removed with the test, before its database."""
     name = f"relay_{unique}"
     yield name
-    postgres.query(f"DROP ROLE IF EXISTS {name}")
+    if postgres.query("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)):
+        postgres.query(f"REVOKE CONNECT ON DATABASE {database} FROM {name}")
+        postgres.query(f"DROP ROLE {name}")
 
 
 @pytest.fixture
-def fresh(role, database, unique):
-    """Flags for names that no other test has; the database goes before the role."""
+def fresh(role, unique):
+    """Flags for names that no other test has."""
     return ["--role", role, "--slot", f"init_{unique}"]
 
 

@@ -190,8 +190,10 @@ TEST(LoadConfig, NeedsVersionOne) {
 }
 
 TEST(LoadConfig, ReportsWhatItUnderstoodBesideWhatIsWrong) {
-  const Result<ConfigReport> report = report_config(
-      {.path = {}, .environment = {}, .sets = {"pipelines.0.source.slot=orders", "log.level=lodu"}});
+  const Result<ConfigReport> report =
+      report_config({.path = {},
+                     .environment = {},
+                     .sets = {"pipelines.0.source.slot=orders", "log.level=lodu"}});
   ASSERT_TRUE(report);
   EXPECT_EQ(report->problem_count, 4U);
   EXPECT_EQ(report->problems.size(), 4U);

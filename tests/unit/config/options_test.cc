@@ -38,6 +38,9 @@ std::string other_value(const Option& option) {
   if (is_list(field)) {
     return "['public.\"a, b\"', \"c:d # e\"]";
   }
+  if (option.key() == "bootstrap_servers") {
+    return "a:1, [::1]:2";
+  }
   if (option.path == "http.listen") {
     return "localhost:1";
   }

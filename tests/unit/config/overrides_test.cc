@@ -50,7 +50,7 @@ TEST(Overrides, NamesOfPipelinesWorkInTheEnvironment) {
 
 TEST(Overrides, SetOneEntryOrAllOfAMap) {
   std::string file = minimal_file();
-  file.replace(file.find("\"k:9092\""), 8, "k, properties: {linger.ms: 1, acks: all}");
+  file.replace(file.find("\"k:9092\""), 8, "\"k:9092\", properties: {linger.ms: 1, acks: all}");
   LoadRequest request = with_sets({"pipelines.0.kafka.properties.linger.ms=2"});
   request.environment = {{"OUTRIDER_PIPELINES__0__KAFKA__PROPERTIES__SASL_PASSWORD", "${env:P}"}};
   Result<LoadedConfig> loaded = load_config_text("o.yaml", file, request);

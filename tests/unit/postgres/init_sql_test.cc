@@ -114,7 +114,8 @@ TEST(CheckInit, NeedsLogicalDecodingBeforeAnythingIsDone) {
   const Result<> checked = check_init(facts, statements_of(PipelineConfig{}, {}));
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().kind, ErrorKind::configuration);
-  EXPECT_THAT(checked.error().hint, HasSubstr("ALTER SYSTEM SET wal_level = 'logical' and restart"));
+  EXPECT_THAT(checked.error().hint,
+              HasSubstr("ALTER SYSTEM SET wal_level = 'logical' and restart"));
   EXPECT_TRUE(check_init(facts, {}));
 }
 

@@ -106,7 +106,8 @@ const std::vector<ExplainCase>& explain_cases() {
       {"42704", "replication slot \"orders\" does not exist", "", ErrorKind::fatal,
        "replication slot \"orders\" is gone", "outrider init"},
       {"42704", "publication \"orders_pub\" does not exist", "", ErrorKind::fatal,
-       "publication \"orders_pub\" was missing when rows were written", "move the slot behind them"},
+       "publication \"orders_pub\" was missing when rows were written",
+       "move the slot behind them"},
       {"42704", "Publikation »orders_pub« existiert nicht", "", ErrorKind::fatal,
        "that it exists now does not help", "docs/OPERATIONS.md"},
       {"42710", "replication slot \"orders\" already exists", "", ErrorKind::transient,
@@ -199,8 +200,8 @@ TEST(ExplainStreamError, NamesThePastOfThePublicationAndLeavesTheRestAlone) {
   source.publication = "orders_pub";
   StartPlan plan;
   plan.plugin = Plugin::pgoutput;
-  const Error missing{ErrorKind::fatal, "ended: publication \"orders_pub\" does not exist", {},
-                      "42704"};
+  const Error missing{
+      ErrorKind::fatal, "ended: publication \"orders_pub\" does not exist", {}, "42704"};
   EXPECT_NE(explain_stream_error(missing, source, plan).message.find("was missing when rows"),
             std::string::npos);
   const Error other{ErrorKind::transient, "ended: out of memory", "h", "53200"};
