@@ -32,9 +32,12 @@ DO $body$ BEGIN FOR i IN {first}..{last} LOOP
       'note', repeat('n', 140)));
   COMMIT; END LOOP; END $body$
 """
+# What the relay asks for as well: the same plugin has to print the same bytes for both.
 _OPTIONS = {
-    "wal2json": ["-o", "format-version=2", "-o", "add-tables=public.outbox",
-                 "-o", "include-types=false", "-o", "include-pk=false"],
+    "wal2json": ["-o", "format-version=2", "-o", "include-lsn=true", "-o",
+                 "include-timestamp=true", "-o", "include-types=false", "-o",
+                 "include-type-oids=true", "-o", "actions=insert", "-o",
+                 "add-tables=public.outbox", "-o", "add-msg-prefixes=outrider"],
     "pgoutput": ["-o", "proto_version=1", "-o", "publication_names=outrider"],
 }
 
