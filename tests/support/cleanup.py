@@ -46,7 +46,8 @@ def _run_callbacks():
 
 
 def _on_signal(number, _frame):
-    raise SystemExit(128 + number)
+    # Not SystemExit: pytest takes that for a failed test and goes on with the next one.
+    raise KeyboardInterrupt(f"signal {number}")
 
 
 atexit.register(_run_callbacks)
