@@ -122,9 +122,11 @@ void Relay::lose_source(Error error, Now now) {
   tracker_.link_lost();
   source_.close();
   if (error.kind != ErrorKind::transient) {
-    // What is in flight may be the only copy left (a slot that is gone): wait for its acks.
+    // When the slot is gone, what is in flight may be the only copy left: wait for its acks. After
+    // a configuration error the server still has it all.
+    const bool may_be_only_copy = error.kind == ErrorKind::fatal && phase_ != Phase::finishing;
     stop_with(std::move(error), now);
-    enter(phase_ == Phase::finishing ? Phase::stopped : Phase::draining);
+    enter(may_be_only_copy ? Phase::draining : Phase::stopped);
     return;
   }
   ++counters_.source_losses;

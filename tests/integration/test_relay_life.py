@@ -22,6 +22,11 @@ def printed(relay):
     return [json.loads(line) for line in relay.log_text().splitlines() if line.startswith("{")]
 
 
+def start_dry(relay):
+    """A dry run has no HTTP that says when it is ready; its log does."""
+    relay.start(wait_ready=False).wait_for_log("streaming")
+
+
 # Dry run ---------------------------------------------------------------------------------------
 
 
@@ -35,7 +40,7 @@ def test_dry_run_moves_neither_kafka_nor_an_existing_slot(rig, plugin):
     before = r.slot_state()["confirmed_flush_lsn"]
     for _ in range(2):
         with r.another_relay(arguments=["--dry-run"]) as dry:
-            dry.start()
+            start_dry(dry)
             lines = cleanup.wait_until(lambda: len(printed(dry)) == 2 and printed(dry), 10, "rows")
             assert [line["value"] for line in lines] == ["one", "two\n\u20ac"]
             assert lines[0]["topic"] == r.topic and lines[0]["key"] == "k"
@@ -62,14 +67,14 @@ def test_dry_run_without_a_slot_leaves_none_behind(rig, plugin):
         r.sql(f"CREATE PUBLICATION {r.slot} FOR TABLE outbox")
     r.insert("before")
     with r.another_relay(arguments=["--dry-run"]) as dry:
-        dry.start()
+        start_dry(dry)
         r.insert("after")
         lines = cleanup.wait_until(lambda: printed(dry), 10, "the row")
         assert [line["value"] for line in lines] == ["after"]
         assert dry.stop() == 0
     assert r.slot_state() is None
     with r.another_relay(arguments=["--dry-run"]) as dry:
-        dry.start()
+        start_dry(dry)
         dry.kill()
         cleanup.wait_until(lambda: r.slot_state() is None, 10, "the temporary slot to go")
 
@@ -78,7 +83,7 @@ def test_dry_run_does_not_go_on_with_a_gap_when_its_slot_went_with_the_link(rig)
     """A temporary slot ends with its connection: say so and end, rather than leave rows out."""
     r = rig(plugin="wal2json", over={"source": {"create_slot": False}})
     with r.another_relay(arguments=["--dry-run"]) as dry:
-        dry.start()
+        start_dry(dry)
         r.cluster.query("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
                         " WHERE slot_name = %s", (r.slot,))
         assert dry.wait(10) == 69

@@ -131,8 +131,7 @@ TEST(PreflightPlan, TakesAllTablesForAPartitionedOutboxUnderWal2json) {
   const QualifiedName root{"public", "outbox"};
   EXPECT_THAT(plan.partition_roots, ElementsAre(Pair(QualifiedName{"old", "outbox_2"}, root),
                                                 Pair(QualifiedName{"public", "outbox_1"}, root)));
-  EXPECT_THAT(plan.event_columns.at(root),
-              ElementsAre("id", "aggregateid", "payload", "type"));
+  EXPECT_THAT(plan.event_columns.at(root), ElementsAre("id", "aggregateid", "payload", "type"));
 }
 
 TEST(PreflightPlan, TakesAllTablesWhenAPartitionIsListedAsFormer) {
