@@ -210,6 +210,8 @@ def test_keys_find_the_partition_that_java_clients_find(rig, plugin, victim_kafk
     for key in keys:
         r.insert(*[key] * 3, key=key)
     for _ in range(40):
+        # The client keeps to one partition for 10 ms (sticky.partitioning.linger.ms).
+        r.sql("SELECT pg_sleep(0.015)")
         r.insert("n", key=None)
     records = r.records(len(keys) * 3 + 40)
     reference = f"{r.topic}-reference"
