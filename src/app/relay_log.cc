@@ -77,20 +77,14 @@ void RelayLog::on_stop_reason(const Error& error) {
 }
 
 void RelayLog::note(LogLevel level, std::string_view message,
-                    const std::vector<std::pair<std::string, std::string>>& fields,
-                    std::string_view key) {
+                    const std::vector<std::pair<std::string, std::string>>& fields) {
   std::vector<LogField> all = {{"pipeline", pipeline_}, {"slot", slot_}};
   for (const auto& [name, value] : fields) {
     if (name != "slot") {  // Said already; a JSON line must not say it twice.
       all.emplace_back(name, value);
     }
   }
-  if (key.empty()) {
-    log_.write(level, message, all);
-  } else {
-    log_.write_limited(level, pipeline_ + "/" + std::string(key), clock_.now(), kRepeatInterval,
-                       message, {{"pipeline", pipeline_}, {"slot", slot_}});
-  }
+  log_.write(level, message, all);
 }
 
 }  // namespace outrider

@@ -31,10 +31,9 @@ class RelayLog final : public RelayObserver {
   void on_transaction_acked(WallTime commit_time, std::uint64_t records, Now now) override;
   void on_stop_reason(const Error& error) override;
 
-  /// A line of another room of this pipeline. `key` not empty: at most one a minute.
+  /// A line of another room of this pipeline, which limits its own repeats.
   void note(LogLevel level, std::string_view message,
-            const std::vector<std::pair<std::string, std::string>>& fields,
-            std::string_view key = {});
+            const std::vector<std::pair<std::string, std::string>>& fields);
 
   /// Why the database link is down, until it is up again.
   const std::string& source_trouble() const { return source_trouble_; }
