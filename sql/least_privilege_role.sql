@@ -6,8 +6,9 @@
 -- Again: adds what is missing, takes nothing away, leaves the password alone.
 -- Cost:  none. Mind that REPLICATION lets a role read every change of the database's tables through
 --        a slot; restrict its addresses in pg_hba.conf (both the database and "replication" lines).
--- The role can make and read the slot. It needs no right on schema or table: rows come from the WAL.
--- The publication belongs to the table's owner (sql/publication.sql).
+-- The role can make and read the slot. It needs no right on the outbox table or its schema: rows
+-- come from the WAL. Where the dead-letter table is (sql/dead_letters.sql), it may use that one. The
+-- publication belongs to the outbox table's owner (sql/publication.sql).
 \set ON_ERROR_STOP on
 \if :{?role} \else \set role outrider_relay \endif
 
@@ -21,3 +22,12 @@ SELECT CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'rds_re
 WHERE NOT (SELECT rolreplication FROM pg_catalog.pg_roles WHERE rolname = :'role') \gexec
 
 SELECT format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), :'role') \gexec
+
+SELECT format(statement, :'role')
+FROM (VALUES ('GRANT USAGE ON SCHEMA outrider TO %I'),
+             ('GRANT SELECT ON outrider.schema_version TO %I'),
+             ('GRANT SELECT, INSERT, DELETE, UPDATE (attempts, last_failure, retry_after, code, '
+              'message, last_outcome) ON outrider.dead_letters TO %I')) AS grants(statement)
+WHERE EXISTS (SELECT FROM pg_catalog.pg_class c
+              JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+              WHERE n.nspname = 'outrider' AND c.relname = 'dead_letters') \gexec

@@ -29,7 +29,7 @@ def kafka():
 @pytest.fixture(scope="session")
 def postgres():
     """A cluster that lives as long as the session; use the fixture database."""
-    with PostgresCluster() as cluster:
+    with PostgresCluster(dead_letters=False) as cluster:
         yield cluster
 
 

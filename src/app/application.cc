@@ -3,10 +3,26 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "app/version.h"
 
 namespace outrider {
+namespace {
+
+std::string guarantees_of(const Config& config) {
+  std::string text;
+  for (const PipelineConfig& pipeline : config.pipelines) {
+    const std::string_view one =
+        pipeline.delivery.guarantee == Delivery::exactly_once ? "exactly once" : "at least once";
+    if (text.find(one) == std::string::npos) {
+      text += (text.empty() ? "" : ", ") + std::string(one);
+    }
+  }
+  return text;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Application>> Application::create(const Config& config,
                                                          const RunRequest& request, Log& log,
@@ -26,15 +42,30 @@ Result<std::unique_ptr<Application>> Application::create(const Config& config,
     app->metrics_.add(*made);
     app->pipelines_.push_back(std::move(made));
   }
-  log.write(LogLevel::info, "outrider starts",
-            {{"version", kVersion},
-             {"pipelines", config.pipelines.size()},
-             {"http_port", app->http_ ? std::to_string(app->http_->port()) : "off"},
-             {"delivery", request.dry_run ? "dry run, nothing is confirmed" : "at least once"}});
+  if (!config.control.socket.empty() && !request.dry_run) {
+    OUTRIDER_TRY(app->open_control(config.control.socket));
+  }
+  log.write(
+      LogLevel::info, "outrider starts",
+      {{"version", kVersion},
+       {"pipelines", config.pipelines.size()},
+       {"http_port", app->http_ ? std::to_string(app->http_->port()) : "off"},
+       {"control_socket", app->control_ ? config.control.socket : "off"},
+       {"delivery", request.dry_run ? "dry run, nothing is confirmed" : guarantees_of(config)}});
   return app;
 }
 
 Application::~Application() = default;
+
+Result<> Application::open_control(const std::string& path) {
+  OUTRIDER_TRY(control_, ControlServer::create(*loop_, path));
+  std::vector<ControlTarget*> targets;
+  for (const auto& pipeline : pipelines_) {
+    targets.push_back(targets_.emplace_back(std::make_unique<PipelineTarget>(*pipeline)).get());
+  }
+  commands_ = std::make_unique<ControlCommands>(*control_, log_, std::move(targets));
+  return {};
+}
 
 void Application::add_routes() {
   http_->add_route("/metrics", [this](const HttpRequest&) {
@@ -98,6 +129,10 @@ std::optional<MonoTime> Application::next_deadline(Now now) const {
   for (const auto& pipeline : pipelines_) {
     consider(pipeline->relay().deadline(now));
   }
+  if (control_) {
+    consider(control_->deadline());
+    consider(commands_->deadline());
+  }
   if (http_) {
     consider(http_->deadline());
   }
@@ -105,6 +140,14 @@ std::optional<MonoTime> Application::next_deadline(Now now) const {
 }
 
 ExitCode Application::run() {
+  const ExitCode code = turn_until_stopped();
+  // The process ends without destructors, and the socket's file has to go.
+  commands_.reset();
+  control_.reset();
+  return code;
+}
+
+ExitCode Application::turn_until_stopped() {
   Now now = clock_.now();
   bool errors_told = false;
   while (!all_stopped()) {
@@ -124,6 +167,10 @@ ExitCode Application::run() {
         }
       }
     }
+    if (control_) {
+      control_->drive(now);
+      commands_->turn(now);
+    }
     if (http_) {
       http_->drive(now);
     }
@@ -140,7 +187,7 @@ ExitCode Application::verdict() const {
   for (const auto& pipeline : pipelines_) {
     const Relay& relay = pipeline->relay();
     if (relay.stop_error() && !failed) {
-      failed = exit_code_of(relay.stop_error()->kind);
+      failed = exit_code_of(*relay.stop_error());
     }
     if (!relay.confirmed_all()) {
       code = kExitUnconfirmed;

@@ -2,7 +2,8 @@
 // code.
 //
 // Reads top-down as the block diagram of docs/ARCHITECTURE.md. A turn's order is fixed: signals,
-// then each pipeline (Kafka's reports free space, then changes are pulled, then status), then HTTP.
+// then each pipeline (Kafka's reports free space, then changes are pulled, then status), then the
+// control socket, then HTTP.
 // Thread: it is the loop thread. A second SIGTERM or SIGINT ends at once.
 #pragma once
 
@@ -11,10 +12,13 @@
 #include <string_view>
 #include <vector>
 
+#include "app/control_commands.h"
+#include "app/control_status.h"
 #include "app/exit_code.h"
 #include "app/pipeline.h"
 #include "app/pipeline_metrics.h"
 #include "outrider/config/config.h"
+#include "outrider/control/control_server.h"
 #include "outrider/loop/event_loop.h"
 #include "outrider/observe/http_endpoint.h"
 #include "outrider/observe/log.h"
@@ -40,7 +44,9 @@ class Application {
   Application(Log& log, const Clock& clock)
       : log_(log), clock_(clock), metrics_(registry_, clock) {}
 
+  Result<> open_control(const std::string& path);
   void add_routes();
+  ExitCode turn_until_stopped();
   bool all_stopped() const;
   bool handle_signals(Now now);
   std::optional<MonoTime> next_deadline(Now now) const;
@@ -54,6 +60,9 @@ class Application {
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<HttpEndpoint> http_;
   std::vector<std::unique_ptr<Pipeline>> pipelines_;
+  std::vector<std::unique_ptr<PipelineTarget>> targets_;
+  std::unique_ptr<ControlServer> control_;
+  std::unique_ptr<ControlCommands> commands_;
   std::uint32_t stop_signals_ = 0;
   bool dry_run_ = false;
 };

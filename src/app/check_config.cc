@@ -140,7 +140,7 @@ int report_error(const Error& error) {
   std::fprintf(stderr, "outrider: %s%s%s%s\n", error.message.c_str(),
                error.code.empty() ? "" : (" (" + error.code + ")").c_str(),
                error.hint.empty() ? "" : "\n  hint: ", error.hint.c_str());
-  return exit_code_of(error.kind);
+  return exit_code_of(error);
 }
 
 int check_config_command(const LoadRequest& request, bool print) {

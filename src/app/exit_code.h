@@ -15,6 +15,7 @@ enum ExitCode : int {
   kExitPoison = 65,
   kExitFatal = 69,
   kExitUnconfirmed = 75,
+  kExitFenced = 76,
   kExitConfiguration = 78,
 };
 
@@ -23,7 +24,7 @@ struct ExitCodeHelp {
   const char* meaning;
 };
 
-inline constexpr std::array<ExitCodeHelp, 7> kExitCodes = {{
+inline constexpr std::array<ExitCodeHelp, 8> kExitCodes = {{
     {kExitOk, "done; after a stop: every record is acknowledged and its position confirmed"},
     {kExitUsage, "the command line is wrong"},
     {kExitPoison, "a row cannot be decoded, routed or sent; nothing after it was confirmed"},
@@ -31,12 +32,20 @@ inline constexpr std::array<ExitCodeHelp, 7> kExitCodes = {{
     {kExitUnconfirmed,
      "stopped before everything was confirmed (limit reached, or a second signal): nothing is "
      "lost, duplicates are possible after the next start"},
+    {kExitFenced,
+     "exactly once: another relay took over the slot's transactions; restart it as a standby"},
     {kExitConfiguration, "a setting, a grant or an object has to be changed first"},
     {134, "a bug was caught (SIGABRT); a restart continues from the confirmed position"},
 }};
 
-inline ExitCode exit_code_of(ErrorKind kind) {
-  switch (kind) {
+/// librdkafka's name of the error that tells a producer it was fenced.
+inline constexpr const char* kFencedCode = "_FENCED";
+
+inline ExitCode exit_code_of(const Error& error) {
+  if (error.code == kFencedCode) {
+    return kExitFenced;
+  }
+  switch (error.kind) {
     case ErrorKind::configuration:
       return kExitConfiguration;
     case ErrorKind::poison:

@@ -198,6 +198,10 @@ void print_next_steps(const PipelineConfig& pipeline, const InitFlags& flags) {
   std::printf("  - in the configuration: source.dsn with %s%s\n",
               flags.role.empty() ? "the relay's role" : ("user " + flags.role).c_str(),
               settings.c_str());
+  if (!pipeline.dead_letters.dsn.empty() && pipeline.dead_letters.topic.empty()) {
+    std::printf("  - in the database of dead_letters.dsn: psql -f sql/dead_letters.sql%s%s\n",
+                flags.role.empty() ? "" : " -v role=", flags.role.c_str());
+  }
   std::printf("  - outrider check-config -c FILE, then outrider run -c FILE\n");
 }
 

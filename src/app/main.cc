@@ -12,7 +12,9 @@
 
 #include "app/application.h"
 #include "app/check_config.h"
+#include "app/control_client.h"
 #include "app/exit_code.h"
+#include "app/forget_command.h"
 #include "app/init_command.h"
 #include "app/metrics_docs.h"
 #include "app/version.h"
@@ -85,6 +87,8 @@ struct CommandLine {
   RunRequest request;
   bool print = false;
   InitFlags init;
+  ForgetFlags forget;
+  CommandFlags control;
 #ifdef OUTRIDER_DEMO
   DemoFlags demo;
 #endif
@@ -139,6 +143,100 @@ void add_init(CLI::App& app, CommandLine& line) {
   });
 }
 
+void add_forget(CLI::App& app, CommandLine& line) {
+  CLI::App* forget = app.add_subcommand("forget-position",
+                                        "after a planned move (pg_upgrade, another cluster): the "
+                                        "next start adopts the slot as it is");
+  add_config_flags(*forget, line.flags);
+  forget->add_option("--pipeline", line.forget.pipeline, "which one, if the file has several");
+  forget->add_option("--database", line.forget.database,
+                     "the database's name (default: as source.dsn says)");
+  forget->footer(
+      "Removes what Kafka knows about the slot's position. Stop the relay first; do it only when\n"
+      "you know why slot and position disagree: the relay cannot tell a gap from a move "
+      "afterwards.\n");
+  forget->callback([&line] {
+    auto done = forget_command(request_of(line.flags), line.forget);
+    line.code = done ? kExitOk : report_error(done.error());
+  });
+}
+
+constexpr char kRunning[] = "A running relay";
+
+CLI::App* add_control(CLI::App& parent, CommandLine& line, const char* name, const char* help,
+                      const std::string& command) {
+  CLI::App* added = parent.add_subcommand(name, help);
+  add_config_flags(*added, line.flags);
+  CommandFlags& flags = line.control;
+  added->add_option("--socket", flags.socket,
+                    "the relay's control socket (default: control.socket of the configuration)");
+  added->add_option("--pipeline", flags.pipeline, "which one, if the relay has several");
+  added->add_flag("--json", flags.json, "JSON lines for programs in place of text for people");
+  added->callback([&line, command] {
+    line.control.command = command;
+    line.code = control_command(request_of(line.flags), line.control);
+  });
+  return added;
+}
+
+void add_filters(CLI::App& command, LetterFlags& flags) {
+  command.add_option("--number", flags.numbers, "a letter by its number (may be repeated)");
+  command.add_option("--id", flags.ids, "letters of this event id (may be repeated)");
+  command.add_option("--reason", flags.reason, "one of " + letter_reasons());
+  command.add_option("--type", flags.type, "letters of this event type");
+  command.add_option("--aggregate-id", flags.aggregate_id, "letters of this aggregate");
+  command.add_option("--key", flags.key, "letters that wait behind this parked key");
+  command.add_option("--older-than", flags.older_than,
+                     "last failed at least so long ago: 90s, 10m, 2h, 7d");
+}
+
+void add_dry_run(CLI::App& command, LetterFlags& flags) {
+  command.add_flag("--dry-run", flags.dry_run, "list the letters meant and change nothing");
+}
+
+void add_dead_letters(CLI::App& app, CommandLine& line) {
+  CLI::App* group = app.add_subcommand(
+      "dead-letters", "list, send again or remove the rows that could not be sent");
+  group->group(kRunning);
+  group->require_subcommand(1);
+  LetterFlags& flags = line.control.letters;
+  CLI::App* list =
+      add_control(*group, line, "list", "one line a letter, without payload", "dead-letters.list");
+  add_filters(*list, flags);
+  CLI::App* show =
+      add_control(*group, line, "show", "one letter with headers and payload", "dead-letters.show");
+  show->add_option("NUMBER", flags.numbers, "the letter's number")->required()->expected(1);
+  CLI::App* retry = add_control(*group, line, "retry", "send letters again, in the order they came",
+                                "dead-letters.retry");
+  add_filters(*retry, flags);
+  add_dry_run(*retry, flags);
+  retry->add_flag("--all", flags.all, "every letter of the pipeline");
+  retry->add_option("--topic", flags.topic, "send to this topic in place of their own");
+  CLI::App* discard =
+      add_control(*group, line, "discard", "remove letters for good", "dead-letters.discard");
+  add_filters(*discard, flags);
+  add_dry_run(*discard, flags);
+  discard->add_flag("--all", flags.all, "every letter of the pipeline");
+  CLI::App* release = add_control(*group, line, "release",
+                                  "send all letters of a parked key, then let its rows go on",
+                                  "dead-letters.release");
+  release->add_option("KEY", flags.key, "the parked key")->required()->expected(1);
+  add_dry_run(*release, flags);
+  for (CLI::App* changing : {retry, release}) {
+    changing->footer("Exit code 65 when a letter was refused again; it stays a dead letter.\n");
+  }
+}
+
+void add_running(CLI::App& app, CommandLine& line) {
+  add_control(app, line, "status", "what a running relay does, by pipeline", "status")
+      ->group(kRunning);
+  add_control(app, line, "pause",
+              "take no more rows; acknowledgements and retries go on, WAL is kept", "pause")
+      ->group(kRunning);
+  add_control(app, line, "resume", "go on after pause", "resume")->group(kRunning);
+  add_dead_letters(app, line);
+}
+
 void add_page(CLI::App& app, const char* name, const char* help, std::string (*page)()) {
   CLI::App* command = app.add_subcommand(name, help);
   command->group(kDocumentation);
@@ -149,6 +247,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_run(app, line);
   add_check_config(app, line);
   add_init(app, line);
+  add_forget(app, line);
+  add_running(app, line);
 #ifdef OUTRIDER_DEMO
   CLI::App* demo = app.add_subcommand("demo", "show it all on a throw-away database and Kafka");
   demo->add_flag("--keep", line.demo.keep, "leave everything running at the end");
@@ -161,20 +261,35 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_page(app, "metrics-docs", "print docs/METRICS.md", metrics_markdown);
 }
 
-/// What CLI11 would call an unexpected argument, with what was probably meant.
-std::optional<std::string> likely_mistake(CLI::App& app, int argc, char** argv) {
+/// The word is no command of this one; says so, with what was probably meant.
+std::optional<std::string> unknown_word(CLI::App& app, const std::string& word,
+                                        const std::string& help) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) {
     names.push_back(command->get_name());
   }
+  if (names.empty() || std::find(names.begin(), names.end(), word) != names.end()) {
+    return std::nullopt;
+  }
+  const std::string near = nearest(word, names);
+  return "unknown command \"" + word + "\"; " +
+         (near.empty() ? "see " + help + " --help" : "did you mean \"" + near + "\"?");
+}
+
+/// What CLI11 would call an unexpected argument, with what was probably meant.
+std::optional<std::string> likely_mistake(CLI::App& app, int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   if (first.empty() || first.front() == '-') {
     return std::nullopt;
   }
-  if (std::find(names.begin(), names.end(), first) == names.end()) {
-    const std::string near = nearest(first, names);
-    return "unknown command \"" + first + "\"; " +
-           (near.empty() ? "see outrider --help" : "did you mean \"" + near + "\"?");
+  if (auto unknown = unknown_word(app, first, "outrider")) {
+    return unknown;
+  }
+  const std::string second = argc > 2 ? argv[2] : "";
+  if (!second.empty() && second.front() != '-') {
+    if (auto unknown = unknown_word(*app.get_subcommand(first), second, "outrider " + first)) {
+      return unknown;
+    }
   }
   for (const std::string& rest : app.remaining(true)) {
     CLI::App* command = app.get_subcommand(first);

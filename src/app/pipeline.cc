@@ -7,9 +7,6 @@
 #include "outrider/config/secrets.h"
 
 namespace outrider {
-namespace {
-
-using std::chrono::milliseconds;
 
 Result<ProducerSettings> producer_settings(const PipelineConfig& config) {
   ProducerSettings settings;
@@ -19,10 +16,15 @@ Result<ProducerSettings> producer_settings(const PipelineConfig& config) {
     OUTRIDER_TRY(settings.properties[name], resolve_secret(value));
   }
   settings.topics = config.kafka.topics;
+  settings.delivery = config.delivery;
   settings.in_flight_records_max = config.limits.in_flight_records_max;
   settings.in_flight_bytes_max = config.limits.in_flight_bytes_max;
   return settings;
 }
+
+namespace {
+
+using std::chrono::milliseconds;
 
 RelayOptions relay_options(const PipelineConfig& config, bool dry_run) {
   RelayOptions options;
@@ -36,6 +38,12 @@ RelayOptions relay_options(const PipelineConfig& config, bool dry_run) {
   options.sink_losses_max = static_cast<std::uint32_t>(config.kafka.fatal_errors_max);
   options.random_seed = std::random_device{}();
   options.confirm = !dry_run;
+  options.slot = SlotPolicy{config.delivery.witness && !dry_run, config.delivery.on_slot_lost};
+  options.dead_letters = config.dead_letters;
+  if (dry_run) {
+    options.dead_letters.on_poison = OnPoison::stop;
+    options.dead_letters.on_topic_error = OnTopicError::stop;
+  }
   return options;
 }
 
@@ -50,6 +58,23 @@ Result<std::unique_ptr<EventSink>> make_sink(EventLoop& loop, const PipelineConf
           loop, [config] { return producer_settings(config); },
           [&observer](LogLevel level, std::string_view line) { observer.note(level, line, {}); }));
   return sink;
+}
+
+bool needs_dead_letter_table(const DeadLetterConfig& config) {
+  return config.topic.empty() &&
+         (config.on_poison != OnPoison::stop || config.on_topic_error == OnTopicError::dead_letter);
+}
+
+std::unique_ptr<DeadLetterTable> make_dead_letter_table(EventLoop& loop,
+                                                        const PipelineConfig& config,
+                                                        RelayLog& observer) {
+  const SecretText dsn =
+      config.dead_letters.dsn.empty() ? config.source.dsn : config.dead_letters.dsn;
+  return std::make_unique<DeadLetterTable>(
+      loop, dead_letter_table_options(config, [dsn] { return resolve_conninfo(dsn); }),
+      [&observer](const SourceNote& note) {
+        observer.note(note.level, note.message, note.fields);
+      });
 }
 
 }  // namespace
@@ -69,9 +94,13 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(EventLoop& loop, Log& log, co
                                       },
                                       dry_run_out != nullptr));
   OUTRIDER_TRY(pipeline->sink_, make_sink(loop, config, observer, dry_run_out));
-  pipeline->relay_ =
-      std::make_unique<Relay>(relay_options(config, dry_run_out != nullptr), *pipeline->source_,
-                              *pipeline->sink_, *pipeline->mapper_, observer);
+  if (dry_run_out == nullptr && needs_dead_letter_table(config.dead_letters)) {
+    pipeline->letters_ = make_dead_letter_table(loop, config, observer);
+    pipeline->desk_ = std::make_unique<LetterDesk>(*pipeline->letters_);
+  }
+  pipeline->relay_ = std::make_unique<Relay>(
+      relay_options(config, dry_run_out != nullptr), *pipeline->source_, *pipeline->sink_,
+      *pipeline->mapper_, observer, pipeline->desk_ ? &pipeline->desk_->for_core() : nullptr);
   return pipeline;
 }
 
@@ -89,6 +118,9 @@ Pipeline::Readiness Pipeline::readiness() const {
   if (!waits && phase != Phase::streaming && phase != Phase::paused) {
     const std::string& trouble = observer_->source_trouble();
     reasons += ": database: " + (trouble.empty() ? "connecting" : trouble);
+  }
+  if (std::string held = relay_->trouble(); !held.empty()) {
+    reasons += (reasons.empty() ? ": " : "; ") + held;
   }
   if (!sink_->healthy()) {
     reasons += (reasons.empty() ? ": kafka: " : "; kafka: ") + sink_->trouble();

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "app/letter_desk.h"
 #include "app/relay_log.h"
 #include "kafka/producer.h"
 #include "outrider/config/config.h"
@@ -17,9 +18,13 @@
 #include "outrider/observe/log.h"
 #include "outrider/relay/relay.h"
 #include "outrider/route/record_mapper.h"
+#include "postgres/dead_letter_table.h"
 #include "postgres/wal_source.h"
 
 namespace outrider {
+
+/// What the Kafka side needs of a pipeline's configuration, secrets resolved.
+Result<ProducerSettings> producer_settings(const PipelineConfig& config);
 
 class Pipeline {
  public:
@@ -43,6 +48,8 @@ class Pipeline {
   const WalSource& source() const { return *source_; }
   const EventSink& sink() const { return *sink_; }
   RelayLog& observer() { return *observer_; }
+  /// The commands' seat at the table of dead letters (app/letter_desk.h); null: there is none.
+  DeadLetterPlace* dead_letters() { return desk_ ? &desk_->for_commands() : nullptr; }
 
  private:
   explicit Pipeline(PipelineConfig config) : config_(std::move(config)) {}
@@ -52,6 +59,8 @@ class Pipeline {
   std::unique_ptr<WalSource> source_;
   std::unique_ptr<EventSink> sink_;
   std::unique_ptr<RecordMapper> mapper_;
+  std::unique_ptr<DeadLetterTable> letters_;
+  std::unique_ptr<LetterDesk> desk_;
   std::unique_ptr<Relay> relay_;
 };
 

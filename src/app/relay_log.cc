@@ -76,6 +76,71 @@ void RelayLog::on_stop_reason(const Error& error) {
               {"hint", error.hint}});
 }
 
+void RelayLog::on_dead_letter(const OutboxEvent& event, const RowPlace& row,
+                              DeadLetterReason reason, const Error& error) {
+  // Followers of one parked key may be many; the first one says it.
+  const bool follower = reason == DeadLetterReason::key_parked;
+  const std::string line =
+      follower ? "/follower/" + std::string(event.aggregate_id)
+               : "/letter/" + row.commit_lsn.to_string() + "/" + std::to_string(row.index);
+  log_.write_limited(
+      LogLevel::warn, pipeline_ + line, clock_.now(), kRepeatInterval,
+      follower ? "row follows its parked key to the dead letters" : "row becomes a dead letter",
+      {{"pipeline", pipeline_},
+       {"slot", slot_},
+       {"reason", to_string(reason)},
+       {"table", event.table},
+       {"event_id", event.event_id},
+       {"event_type", event.event_type},
+       {"aggregate_id", event.aggregate_id},
+       {"commit_lsn", row.commit_lsn},
+       {"index", row.index},
+       {"error", error.message},
+       {"code", error.code},
+       {"hint", error.hint}});
+}
+
+void RelayLog::on_isolation(const Error& error, std::size_t suspects) {
+  log_.write(LogLevel::warn, "a batch was refused, its rows are sent again one by one",
+             {{"pipeline", pipeline_},
+              {"slot", slot_},
+              {"rows", suspects},
+              {"error", error.message},
+              {"code", error.code}});
+}
+
+void RelayLog::on_rows_held(const std::string& why) {
+  if (why.empty()) {
+    log_.write_limited(LogLevel::info, pipeline_ + "/flow", clock_.now(), kRepeatInterval,
+                       "rows flow again", {{"pipeline", pipeline_}, {"slot", slot_}});
+    return;
+  }
+  log_.write_limited(LogLevel::error, pipeline_ + "/held/" + why, clock_.now(), kRepeatInterval,
+                     "rows wait", {{"pipeline", pipeline_}, {"slot", slot_}, {"reason", why}});
+}
+
+void RelayLog::on_slot_verdict(bool adopted, const std::vector<std::string>& warnings) {
+  if (adopted) {
+    log_.write(LogLevel::info,
+               "no position of this slot is stored in Kafka yet: the slot is adopted as it is",
+               {{"pipeline", pipeline_}, {"slot", slot_}});
+  }
+  for (const std::string& warning : warnings) {
+    log_.write(LogLevel::warn, warning, {{"pipeline", pipeline_}, {"slot", slot_}});
+  }
+}
+
+void RelayLog::on_retried(std::int64_t number, const std::string& event_id, const Error* refused) {
+  std::vector<LogField> fields = {
+      {"pipeline", pipeline_}, {"slot", slot_}, {"number", number}, {"event_id", event_id}};
+  if (refused != nullptr) {
+    fields.emplace_back("error", refused->message);
+    fields.emplace_back("code", refused->code);
+  }
+  log_.write(refused == nullptr ? LogLevel::info : LogLevel::warn,
+             refused == nullptr ? "dead letter delivered" : "dead letter refused again", fields);
+}
+
 void RelayLog::note(LogLevel level, std::string_view message,
                     const std::vector<std::pair<std::string, std::string>>& fields) {
   std::vector<LogField> all = {{"pipeline", pipeline_}, {"slot", slot_}};

@@ -30,6 +30,12 @@ class RelayLog final : public RelayObserver {
   void on_row_refused(const OutboxEvent& event, Lsn commit_lsn, const Error& error) override;
   void on_transaction_acked(WallTime commit_time, std::uint64_t records, Now now) override;
   void on_stop_reason(const Error& error) override;
+  void on_dead_letter(const OutboxEvent& event, const RowPlace& row, DeadLetterReason reason,
+                      const Error& error) override;
+  void on_isolation(const Error& error, std::size_t suspects) override;
+  void on_rows_held(const std::string& why) override;
+  void on_slot_verdict(bool adopted, const std::vector<std::string>& warnings) override;
+  void on_retried(std::int64_t number, const std::string& event_id, const Error* refused) override;
 
   /// A line of another room of this pipeline, which limits its own repeats.
   void note(LogLevel level, std::string_view message,

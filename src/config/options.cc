@@ -14,17 +14,24 @@ void add_process_options(std::vector<Option>& rows) {
                   "version 1.",
                   {.min = 1, .max = 1, .required = true, .file_only = true}});
   rows.push_back({"log.level",
-                  [](Scope s) -> Field { return &s.config->log.level; },
+                  [](Scope s) -> Field { return word(s.config->log.level); },
                   "Least important log line that is still written.",
                   {.words = {"debug", "info", "warn", "error"}}});
   rows.push_back({"log.format",
-                  [](Scope s) -> Field { return &s.config->log.format; },
+                  [](Scope s) -> Field { return word(s.config->log.format); },
                   "Form of a log line on standard error: text for people, json for collectors.",
                   {.words = {"text", "json"}}});
   rows.push_back({"http.listen",
                   [](Scope s) -> Field { return &s.config->http.listen; },
                   "Address and port, as `host:port` or `[ipv6]:port`, that serves /metrics, /livez "
                   "and /readyz. Empty: no HTTP.",
+                  {.may_be_empty = true}});
+  rows.push_back({"control.socket",
+                  [](Scope s) -> Field { return &s.config->control.socket; },
+                  "Absolute path of the Unix socket through which `outrider status`, `pause`, "
+                  "`resume` and `dead-letters` reach this process, for example "
+                  "`/run/outrider/orders.sock`. Only the relay's user and root may use it; its "
+                  "folder has to exist. Empty: no such commands.",
                   {.may_be_empty = true}});
 }
 
@@ -51,7 +58,7 @@ void add_source_options(std::vector<Option>& rows) {
                   "relayed.",
                   {}});
   rows.push_back({"pipelines[].source.plugin",
-                  [](Scope s) -> Field { return &s.pipeline->source.plugin; },
+                  [](Scope s) -> Field { return word(s.pipeline->source.plugin); },
                   "Output plugin of the slot. With auto an existing slot keeps its own; a new one "
                   "takes wal2json where the server has and allows it, else pgoutput.",
                   {.words = {"auto", "wal2json", "pgoutput"}}});
@@ -253,6 +260,8 @@ std::vector<Option> make_options() {
   add_outbox_options(rows);
   add_route_options(rows);
   add_kafka_options(rows);
+  add_delivery_options(rows);
+  add_dead_letter_options(rows);
   add_limit_options(rows);
   return rows;
 }
@@ -296,6 +305,7 @@ const std::vector<Section>& sections() {
       {"", "The file begins with its version."},
       {"log", "Log lines go to standard error. They never hold payloads, headers or secrets."},
       {"http", "One small endpoint for the whole process."},
+      {"control", "How the commands that talk to a running relay find it."},
       {"pipelines[]",
        "A list, at least one. A pipeline is one database, one slot, one set of outbox tables and "
        "one Kafka cluster; pipelines share nothing but the process."},
@@ -308,6 +318,15 @@ const std::vector<Section>& sections() {
        "order belong in a common topic."},
       {"pipelines[].kafka", "The Kafka side."},
       {"pipelines[].kafka.topics", "What happens when a topic does not exist."},
+      {"pipelines[].delivery",
+       "What is promised, and what happens when the slot does not hold what it should. At least "
+       "once: a crash may repeat records. Exactly once: records and position are written in one "
+       "Kafka transaction, and consumers read with `isolation.level=read_committed`."},
+      {"pipelines[].dead_letters",
+       "What happens to a row that cannot be sent. A row is at fault when it has no topic, is too "
+       "large or ill-dated, or cannot be decoded; a topic is at fault when it is missing or "
+       "forbidden, and that is not the row's fault. Letters are kept in a table that "
+       "`outrider init` makes, or in a topic."},
       {"pipelines[].limits", "Bounds on memory and on the time to stop."},
   };
   return rows;

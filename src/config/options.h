@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -24,10 +25,17 @@ struct Scope {
   std::int64_t* version = nullptr;
 };
 
-using Field =
-    std::variant<std::string*, SecretText*, std::int64_t*, bool*, PluginChoice*, LogFormat*,
-                 LogLevel*, std::vector<std::string>*, std::vector<HeaderColumn>*,
-                 std::map<std::string, std::string>*, std::map<std::string, SecretText>*>;
+using Field = std::variant<std::string*, SecretText*, std::int64_t*, bool*, std::uint8_t*,
+                           std::vector<std::string>*, std::vector<HeaderColumn>*,
+                           std::map<std::string, std::string>*, std::map<std::string, SecretText>*>;
+
+/// Any enum as a field: the number of its enumerator, counted from 0, in the order of the row's
+/// words. The one alias that a pointer to another type may have is a byte, hence the underlying
+/// type.
+template <typename Word>
+requires std::is_same_v<std::underlying_type_t<Word>, std::uint8_t> Field word(Word& field) {
+  return reinterpret_cast<std::uint8_t*>(&field);
+}
 
 struct OptionRule {
   std::int64_t min = 0;  ///< Of integers.
@@ -62,6 +70,9 @@ struct Section {
 };
 
 const std::vector<Option>& options();
+/// The rows of one section each, in files of their own (options_*.cc).
+void add_delivery_options(std::vector<Option>& rows);
+void add_dead_letter_options(std::vector<Option>& rows);
 /// The row of that path ("pipelines[].source.slot"), or null.
 const Option* find_option(std::string_view path);
 const std::vector<Section>& sections();

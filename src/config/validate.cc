@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kSlotBytesMax = 63;
 constexpr int kPortMax = 65'535;
+constexpr std::size_t kTopicBytesMax = 249;
+constexpr std::size_t kSocketPathBytesMax = 107;  // sockaddr_un, unix(7).
 
 bool is_lower_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
@@ -59,6 +61,15 @@ bool is_broker(std::string_view text) {
          is_port(text.substr(colon + 1), 1);
 }
 
+/// As the broker takes it (Topic.validate in Apache Kafka).
+bool is_topic_name(std::string_view name) {
+  return !name.empty() && name.size() <= kTopicBytesMax && name != "." && name != ".." &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return is_lower_or_digit(c) || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' ||
+                  c == '-';
+         });
+}
+
 class Validator {
  public:
   Validator(const std::string& source, bool complete, LoadedConfig& loaded, Problems& problems)
@@ -71,6 +82,7 @@ class Validator {
                                  "\"; allowed: host:port or [ipv6]:port with a port up to 65535, "
                                  "or an empty text for no HTTP");
     }
+    control_socket(loaded_.config.control.socket);
     if (complete_ && loaded_.config.pipelines.empty() && !problems_.has("pipelines")) {
       problems_.add(source_, "pipelines",
                     "no pipeline is defined; write at least one, with name, source.dsn and "
@@ -114,6 +126,71 @@ class Validator {
     if (config.kafka.topics.replication_factor == 0) {
       problem(at_ + ".kafka.topics.replication_factor",
               "found \"0\"; allowed: -1 for the broker's default, or at least 1");
+    }
+    delivery(config);
+    dead_letters(config);
+  }
+
+  void control_socket(const std::string& path) {
+    if (!path.empty() && (path.front() != '/' || path.size() > kSocketPathBytesMax)) {
+      problem("control.socket", "found \"" + path + "\"; allowed: an absolute path of at most " +
+                                    std::to_string(kSocketPathBytesMax) +
+                                    " bytes, or an empty text for no socket");
+    }
+  }
+
+  void delivery(const PipelineConfig& config) {
+    const DeliveryConfig& delivery = config.delivery;
+    const bool exactly_once = delivery.guarantee == Delivery::exactly_once;
+    topic_name(".delivery.position_topic", delivery.position_topic);
+    if (exactly_once && !delivery.witness) {
+      problem(at_ + ".delivery.witness",
+              "exactly_once keeps its position in Kafka, which is the witness; remove "
+              "\"witness: false\", or set guarantee: at_least_once");
+    } else if (delivery.on_slot_lost == OnSlotLost::recreate && !delivery.witness) {
+      problem(at_ + ".delivery.on_slot_lost",
+              "without a witness nobody knows what a new slot leaves out; set witness: true, or "
+              "on_slot_lost: stop");
+    }
+    ordered_pair(".delivery.transaction_ms", delivery.transaction_ms,
+                 ".delivery.transaction_max_ms", delivery.transaction_max_ms);
+    if (delivery.transaction_max_ms >= delivery.transaction_timeout_ms) {
+      const std::string longest = ".delivery.transaction_max_ms";
+      const std::string patience = ".delivery.transaction_timeout_ms";
+      problem(at_ + (is_written(at_ + longest) ? longest : patience),
+              "delivery.transaction_max_ms (" + std::to_string(delivery.transaction_max_ms) +
+                  ") must be less than delivery.transaction_timeout_ms (" +
+                  std::to_string(delivery.transaction_timeout_ms) +
+                  "), or the broker gives up a transaction that is still being written");
+    }
+  }
+
+  void dead_letters(const PipelineConfig& config) {
+    const DeadLetterConfig& letters = config.dead_letters;
+    ordered_pair(".dead_letters.retry_first_ms", letters.retry_first_ms,
+                 ".dead_letters.retry_max_ms", letters.retry_max_ms);
+    if (letters.topic.empty()) {
+      return;
+    }
+    topic_name(".dead_letters.topic", letters.topic);
+    if (letters.on_poison == OnPoison::park_key) {
+      problem(at_ + ".dead_letters.on_poison",
+              "park_key has to read the letters back, which a topic does not give; remove "
+              "dead_letters.topic, or set on_poison: dead_letter");
+    }
+    if (letters.topic == config.delivery.position_topic) {
+      problem(at_ + ".dead_letters.topic",
+              "\"" + letters.topic +
+                  "\" is delivery.position_topic, which is compacted: letters would be deleted; "
+                  "name another topic");
+    }
+  }
+
+  void topic_name(const std::string& key, const std::string& name) {
+    if (!is_topic_name(name)) {
+      problem(at_ + key, "found \"" + name +
+                             "\"; allowed in the name of a topic: 1 to 249 of a-z, A-Z, 0-9, . _ "
+                             "and -, but not . or ..");
     }
   }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <type_traits>
 #include <utility>
 
 #include "config/suggest.h"
@@ -117,12 +116,11 @@ Fault take(const Option& option, bool& field, const Node& node) {
   return {};
 }
 
-template <typename Word>
-requires std::is_enum_v<Word> Fault take(const Option& option, Word& field, const Node& node) {
+Fault take(const Option& option, std::uint8_t& word, const Node& node) {
   const auto& words = option.rule.words;
   auto found = std::find(words.begin(), words.end(), std::string_view(node.text));
   if (node.kind == Node::Kind::scalar && found != words.end()) {
-    field = static_cast<Word>(found - words.begin());
+    word = static_cast<std::uint8_t>(found - words.begin());
     return {};
   }
   std::string near = nearest(node.text, std::vector<std::string>(words.begin(), words.end()));
@@ -244,9 +242,8 @@ struct Renderer {
   std::string operator()(const std::map<std::string, Value>*) const {
     return "{}";
   }
-  template <typename Word>
-  requires std::is_enum_v<Word> std::string operator()(const Word* word) const {
-    return std::string(option.rule.words[static_cast<std::size_t>(*word)]);
+  std::string operator()(const std::uint8_t* word) const {
+    return quoted(option.rule.words[*word]);
   }
 };
 
@@ -292,9 +289,8 @@ std::optional<ValueFault> assign_entry(const Option& option, const Field& field,
 }
 
 std::string_view type_name(const Field& field) {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "text", "secret", "integer", "boolean", "word",           "word",
-      "word", "list",   "list",    "map",     "map of secrets",
+  static constexpr std::array<std::string_view, 9> kNames = {
+      "text", "secret", "integer", "boolean", "word", "list", "list", "map", "map of secrets",
   };
   static_assert(kNames.size() == std::variant_size_v<Field>);
   return kNames[field.index()];

@@ -9,8 +9,8 @@
 
 #include <vector>
 
-#include "decode/json_reader.h"
 #include "decode/layout_cache.h"
+#include "outrider/base/json_reader.h"
 #include "outrider/decode/decoder.h"
 
 namespace outrider {

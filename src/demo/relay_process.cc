@@ -49,6 +49,10 @@ std::string relay_configuration(const RelaySettings& settings) {
       << "      tables: [" << yaml_text(settings.table) << "]\n"
       << "    route:\n"
       << "      replacement: " << yaml_text(settings.topic_prefix + "${routedByValue}") << "\n"
+      << "    delivery:\n"
+      << "      position_topic: " << kPositionTopic << "\n"
+      << "    dead_letters:\n"
+      << "      on_poison: stop\n"  // No table of ours in somebody's database.
       << "    kafka:\n"
       << "      bootstrap_servers: " << yaml_text(settings.bootstrap_servers) << "\n";
   return out.str();

@@ -13,6 +13,9 @@
 
 namespace outrider::demo {
 
+/// Where the demo's relay keeps its position; removed with the other topics.
+inline constexpr const char* kPositionTopic = "outrider-demo.positions";
+
 struct RelaySettings {
   std::string dsn;
   bool dsn_is_secret = false;  ///< Then it goes through the environment, not into the file.

@@ -191,7 +191,9 @@ void Stage::close() {
   }
   if (topics_made_) {
     topics_made_ = false;
-    if (auto removed = remove_topics(flags_.kafka, topics()); !removed) {
+    std::vector<std::string> made = topics();
+    made.emplace_back(kPositionTopic);
+    if (auto removed = remove_topics(flags_.kafka, made); !removed) {
       complain("topics \"outrider-demo.*\" are left", removed.error());
     }
   }

@@ -9,8 +9,13 @@
 
 namespace outrider {
 
-/// The whole producer configuration: ours, then the operator's, then what must not be changed.
-Result<ConfHandle> make_producer_conf(const ProducerSettings& settings);
+/// The whole producer configuration: ours, then the operator's, then what must not be changed. With
+/// a transactional id the producer has transactions.
+Result<ConfHandle> make_producer_conf(const ProducerSettings& settings,
+                                      const std::string& transactional_id = {});
+
+/// A consumer without a group that reads what is committed, for the position topic.
+Result<ConfHandle> make_reader_conf(const ProducerSettings& settings);
 
 /// Set one property; a configuration error carries librdkafka's text.
 Result<> set_property(rd_kafka_conf_t* conf, const std::string& name, const std::string& value);

@@ -39,6 +39,8 @@ constexpr const char* kReplicas =
     "bring the partition's replicas back, or lower min.insync.replicas of the topic";
 constexpr const char* kRewind =
     "nothing to do: the producer is made anew and the stream rewinds; duplicates are possible";
+constexpr const char* kFenced =
+    "look which other process relays this slot; only one may, and this one has stopped";
 constexpr const char* kNetwork =
     "check kafka.bootstrap_servers, the brokers and the network between";
 
@@ -79,6 +81,14 @@ constexpr KafkaErrorRow kTable[] = {
     {RD_KAFKA_RESP_ERR_POLICY_VIOLATION, kConfiguration, kCreate},
     {RD_KAFKA_RESP_ERR_INVALID_REQUEST, kConfiguration, kCreate},
 
+    {RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT, kConfiguration,
+     "lower delivery.transaction_timeout_ms, or raise transaction.max.timeout.ms of the brokers"},
+    {RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED, kConfiguration, kTopicAcl},
+
+    // Another producer with our transactional id, so another relay of our slot.
+    {RD_KAFKA_RESP_ERR__FENCED, ErrorKind::fatal, kFenced},
+    {RD_KAFKA_RESP_ERR_PRODUCER_FENCED, ErrorKind::fatal, kFenced},
+
     // Fewer brokers than replicas: true for a moment while a cluster starts.
     {RD_KAFKA_RESP_ERR_INVALID_REPLICATION_FACTOR, kTransient,
      "lower kafka.topics.replication_factor, or start more brokers"},
@@ -118,6 +128,10 @@ constexpr KafkaErrorRow kTable[] = {
     {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, kTransient, kRewind},
     {RD_KAFKA_RESP_ERR_UNKNOWN_PRODUCER_ID, kTransient, kRewind},
     {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_ID_MAPPING, kTransient, kRewind},
+    {RD_KAFKA_RESP_ERR_INVALID_TXN_STATE, kTransient, kRewind},
+    {RD_KAFKA_RESP_ERR_CONCURRENT_TRANSACTIONS, kTransient, kWait},
+    {RD_KAFKA_RESP_ERR_TRANSACTION_COORDINATOR_FENCED, kTransient, kWait},
+    {RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE, kTransient, kWait},
 };
 
 }  // namespace

@@ -36,6 +36,8 @@ using AdminOptionsHandle =
     std::unique_ptr<rd_kafka_AdminOptions_t, KafkaRelease<rd_kafka_AdminOptions_destroy>>;
 using NewTopicHandle =
     std::unique_ptr<rd_kafka_NewTopic_t, KafkaRelease<rd_kafka_NewTopic_destroy>>;
+using PartitionHandle =
+    std::unique_ptr<rd_kafka_topic_partition_t, KafkaRelease<rd_kafka_topic_partition_destroy>>;
 using ConfigResourceHandle =
     std::unique_ptr<rd_kafka_ConfigResource_t, KafkaRelease<rd_kafka_ConfigResource_destroy>>;
 

@@ -1,4 +1,4 @@
-// ProducerInstance: one librdkafka producer, its main queue and the descriptor that wakes the loop.
+// ClientInstance: one librdkafka client, its main queue and the descriptor that wakes the loop.
 //
 // Owns all three; everything the library has to say arrives as an event on that one queue. Topic
 // handles and events of it must be gone before it goes. Its destruction joins librdkafka's threads:
@@ -16,12 +16,13 @@
 
 namespace outrider {
 
-class ProducerInstance {
+class ClientInstance {
  public:
-  static Result<std::unique_ptr<ProducerInstance>> create(EventLoop& loop, ConfHandle conf);
-  ~ProducerInstance();
-  ProducerInstance(const ProducerInstance&) = delete;
-  ProducerInstance& operator=(const ProducerInstance&) = delete;
+  static Result<std::unique_ptr<ClientInstance>> create(EventLoop& loop, ConfHandle conf,
+                                                        rd_kafka_type_t type = RD_KAFKA_PRODUCER);
+  ~ClientInstance();
+  ClientInstance(const ClientInstance&) = delete;
+  ClientInstance& operator=(const ClientInstance&) = delete;
 
   rd_kafka_t* client() const { return client_.get(); }
   rd_kafka_queue_t* queue() const { return queue_.get(); }
@@ -33,7 +34,7 @@ class ProducerInstance {
   EventHandle poll();
 
  private:
-  ProducerInstance(EventLoop& loop, int wake_fd, KafkaHandle client);
+  ClientInstance(EventLoop& loop, int wake_fd, KafkaHandle client);
 
   int wake_fd_;
   KafkaHandle client_;

@@ -36,6 +36,8 @@ struct TopicLimits {
   std::optional<std::int64_t> timestamp_before_max_ms;
   std::optional<std::int64_t> retention_ms;  ///< -1: for ever.
   bool log_append_time = false;
+  std::optional<bool> compacts;  ///< cleanup.policy has "compact".
+  bool deletes = true;           ///< cleanup.policy has "delete".
 };
 
 class KafkaProducerSink : public EventSink {
@@ -46,6 +48,9 @@ class KafkaProducerSink : public EventSink {
 
   /// Nothing before the topic was first produced to.
   virtual const TopicLimits* topic_limits(std::string_view topic) const = 0;
+
+  /// Records handed over that were older than their topic keeps records (delivery.on_expired).
+  virtual std::uint64_t expired_records() const = 0;
 };
 
 }  // namespace outrider

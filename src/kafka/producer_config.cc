@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "kafka/client_conf.h"
+#include "kafka/record_size.h"
 
 namespace outrider {
 namespace {
@@ -50,6 +51,26 @@ constexpr Setting kContract[] = {
     {"log.queue", "true"},
 };
 
+// For the reader of the position topic, after the operator's properties.
+constexpr Setting kReader[] = {
+    {"isolation.level", "read_committed"},
+    {"enable.partition.eof", "true"},
+    {"enable.auto.commit", "false"},
+    {"enable.auto.offset.store", "false"},
+    {"auto.offset.reset", "earliest"},
+    {"allow.auto.create.topics", "false"},
+    {"check.crcs", "true"},
+    // The end of the topic is told by an answer that brings nothing, and that waits so long.
+    {"fetch.wait.max.ms", "5"},
+    {"fetch.error.backoff.ms", "50"},
+    {"reconnect.backoff.ms", "50"},
+    {"reconnect.backoff.max.ms", "1000"},
+    {"topic.metadata.refresh.fast.interval.ms", "50"},
+    {"log.connection.close", "false"},
+    {"statistics.interval.ms", "0"},
+    {"log.queue", "true"},
+};
+
 // The value is the only one allowed (several with |); an empty one: never.
 struct Refusal {
   const char* name;
@@ -76,8 +97,10 @@ constexpr Refusal kRefusals[] = {
     {"allow.auto.create.topics", "false", "topics are created by kafka.topics.create"},
     {"log.queue", "true", "log lines come through the relay's loop"},
     {"api.version.request", "true", "idempotence needs the broker's versions"},
-    {"transactional.id", "", "transactions come with delivery: exactly_once"},
-    {"transaction.timeout.ms", "", "transactions come with delivery: exactly_once"},
+    {"transactional.id", "", "it is made from the names of system, database and slot"},
+    {"transaction.timeout.ms", "", "set delivery.transaction_timeout_ms instead"},
+    {"group.id", "", "the relay consumes in no group"},
+    {"isolation.level", "read_committed", "positions are read only when they are committed"},
     {"bootstrap.servers", "", "set kafka.bootstrap_servers instead"},
     {"metadata.broker.list", "", "set kafka.bootstrap_servers instead"},
     {"topic.blacklist", "", "records of such a topic would wait for ever"},
@@ -160,6 +183,22 @@ Result<> set_queue_limits(rd_kafka_conf_t* conf, const ProducerSettings& setting
       conf, {{"queue.buffering.max.messages", records}, {"queue.buffering.max.kbytes", kbytes}});
 }
 
+Result<> check_servers(const ProducerSettings& settings) {
+  if (!settings.bootstrap_servers.empty()) return {};
+  return fail(ErrorKind::configuration, "\"kafka.bootstrap_servers\" is empty",
+              "set kafka.bootstrap_servers to host:port of one or more brokers");
+}
+
+// A record may not outlive its transaction. The gapless guarantee means nothing to a producer with
+// transactions: a refused batch makes the whole transaction one to be aborted.
+Result<> set_transactions(rd_kafka_conf_t* conf, const ProducerSettings& settings,
+                          const std::string& transactional_id) {
+  const std::string timeout = std::to_string(settings.delivery.transaction_timeout_ms);
+  OUTRIDER_TRY(set_property(conf, "transactional.id", transactional_id));
+  OUTRIDER_TRY(set_property(conf, "transaction.timeout.ms", timeout));
+  return set_property(conf, "message.timeout.ms", timeout);
+}
+
 }  // namespace
 
 Result<> set_property(rd_kafka_conf_t* conf, const std::string& name, const std::string& value) {
@@ -184,11 +223,9 @@ std::int64_t get_number(const rd_kafka_conf_t* conf, const char* name) {
   return parse_number(get_property(conf, name)).value_or(0);
 }
 
-Result<ConfHandle> make_producer_conf(const ProducerSettings& settings) {
-  if (settings.bootstrap_servers.empty()) {
-    return fail(ErrorKind::configuration, "\"kafka.bootstrap_servers\" is empty",
-                "set kafka.bootstrap_servers to host:port of one or more brokers");
-  }
+Result<ConfHandle> make_producer_conf(const ProducerSettings& settings,
+                                      const std::string& transactional_id) {
+  OUTRIDER_TRY(check_servers(settings));
   ConfHandle conf(rd_kafka_conf_new());
   for (const Setting& setting : kDefaults) {
     OUTRIDER_TRY(set_property(conf.get(), setting.name, setting.value));
@@ -202,11 +239,45 @@ Result<ConfHandle> make_producer_conf(const ProducerSettings& settings) {
     OUTRIDER_TRY(set_property(conf.get(), setting.name, setting.value));
   }
   OUTRIDER_TRY(set_property(conf.get(), "bootstrap.servers", settings.bootstrap_servers));
+  if (!transactional_id.empty()) {
+    OUTRIDER_TRY(set_transactions(conf.get(), settings, transactional_id));
+  }
+  return conf;
+}
+
+Result<ConfHandle> make_reader_conf(const ProducerSettings& settings) {
+  OUTRIDER_TRY(check_servers(settings));
+  ConfHandle conf(rd_kafka_conf_new());
+  OUTRIDER_TRY(set_property(conf.get(), "client.id", "outrider"));
+  for (const auto& [name, value] : settings.properties) {
+    OUTRIDER_TRY(set_property(conf.get(), name, value));
+  }
+  for (const Setting& setting : kReader) {
+    OUTRIDER_TRY(set_property(conf.get(), setting.name, setting.value));
+  }
+  OUTRIDER_TRY(set_property(conf.get(), "bootstrap.servers", settings.bootstrap_servers));
   return conf;
 }
 
 Result<> check_producer_settings(const ProducerSettings& settings) {
-  OUTRIDER_TRY(const ConfHandle conf, make_producer_conf(settings));
+  const bool exactly_once = settings.delivery.guarantee == Delivery::exactly_once;
+  OUTRIDER_TRY(const ConfHandle conf, make_producer_conf(settings, exactly_once ? "check" : ""));
+  if (!exactly_once && !settings.delivery.witness) return {};
+  if (!is_legal_topic(settings.delivery.position_topic)) {
+    return fail(ErrorKind::configuration,
+                "delivery.position_topic \"" + settings.delivery.position_topic +
+                    "\" is no legal topic name",
+                "use a name of at most 249 letters, digits, dots, underscores and hyphens");
+  }
+  if (exactly_once &&
+      settings.delivery.transaction_timeout_ms <= settings.delivery.transaction_max_ms) {
+    return fail(ErrorKind::configuration,
+                "delivery.transaction_timeout_ms " +
+                    std::to_string(settings.delivery.transaction_timeout_ms) +
+                    " is not above delivery.transaction_max_ms " +
+                    std::to_string(settings.delivery.transaction_max_ms),
+                "raise delivery.transaction_timeout_ms, or lower delivery.transaction_max_ms");
+  }
   return {};
 }
 

@@ -20,6 +20,7 @@ struct ProducerSettings {
   TopicConfig topics;
   std::int64_t in_flight_records_max = LimitConfig{}.in_flight_records_max;
   std::int64_t in_flight_bytes_max = LimitConfig{}.in_flight_bytes_max;
+  DeliveryConfig delivery;
   std::int64_t login_patience_ms = 10'000;  ///< Refused logins for so long at start end the relay.
 };
 

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <random>
 #include <utility>
 
 #include "kafka/client_conf.h"
 #include "kafka/errors.h"
+#include "kafka/hand_over.h"
 #include "kafka/record_size.h"
+#include "kafka/record_time.h"
+#include "kafka/transaction_step.h"
 #include "outrider/base/check.h"
 
 namespace outrider {
@@ -16,85 +21,85 @@ using std::chrono::milliseconds;
 
 /// Events other than delivery reports taken in one go; the rest waits for the next turn.
 constexpr int kEventsPerTurnMax = 64;
-constexpr milliseconds kLogInterval{30'000};
-/// Purged records come back within this time of a loss, the real cause among them.
+/// Purged records come back within this time of a loss, the real cause among them, and so do the
+/// answers to most of what was under way.
 constexpr milliseconds kLossDelay{500};
-/// Shorter outages are reconnects: brokers close idle connections.
-constexpr milliseconds kOutageGrace{1'000};
-constexpr milliseconds kFirstLook{100};
-constexpr milliseconds kLookInterval{1'000};
 constexpr milliseconds kSlowStop{100};
-constexpr int kSyslogError = 3;
-constexpr int kSyslogWarning = 4;
-constexpr int kSyslogInfo = 6;
+constexpr int kPurgeUnsent = RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING;
+constexpr const char* kOriginalTimestamp = "outrider.original_timestamp";
 
-LogLevel to_log_level(int syslog_level) {
-  if (syslog_level <= kSyslogError) return LogLevel::error;
-  if (syslog_level <= kSyslogWarning) return LogLevel::warn;
-  return syslog_level <= kSyslogInfo ? LogLevel::info : LogLevel::debug;
+std::string quoted_topic(std::string_view name) { return "topic \"" + std::string(name) + "\""; }
+
+std::int64_t wall_ms(Now now) {
+  return std::chrono::duration_cast<milliseconds>(now.wall.time_since_epoch()).count();
 }
 
-// A string_view of nothing may point nowhere, and to librdkafka that is null.
-const void* bytes_of(std::string_view text) { return text.data() == nullptr ? "" : text.data(); }
-
-HeadersHandle make_headers(const KafkaRecord& record) {
-  HeadersHandle headers(rd_kafka_headers_new(record.headers.size()));
-  for (const RecordHeader& header : record.headers) {
-    // Cannot fail on a list that is not read-only; names and values are copied.
-    static_cast<void>(rd_kafka_header_add(
-        headers.get(), static_cast<const char*>(bytes_of(header.name)),
-        static_cast<ssize_t>(header.name.size()), header.value ? bytes_of(*header.value) : nullptr,
-        header.value ? static_cast<ssize_t>(header.value->size()) : 0));
+std::string event_id_of(const rd_kafka_message_t& message) {
+  rd_kafka_headers_t* headers = nullptr;
+  const void* value = nullptr;
+  std::size_t size = 0;
+  if (rd_kafka_message_headers(&message, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+      rd_kafka_header_get_last(headers, "id", &value, &size) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return {};
   }
-  return headers;
+  return std::string(static_cast<const char*>(value), size);
 }
 
-rd_kafka_vu_t tagged(rd_kafka_vtype_t type) {
-  rd_kafka_vu_t value{};
-  value.vtype = type;
-  return value;
+std::uint64_t sequence_of(const rd_kafka_message_t& message) {
+  return reinterpret_cast<std::uintptr_t>(message._private) >> 1;
 }
 
-rd_kafka_vu_t bytes(rd_kafka_vtype_t type, const std::optional<std::string_view>& content) {
-  rd_kafka_vu_t value = tagged(type);
-  // The library copies from here (RD_KAFKA_MSG_F_COPY) and does not write.
-  value.u.mem.ptr = content ? const_cast<void*>(bytes_of(*content)) : nullptr;
-  value.u.mem.size = content ? content->size() : 0;
-  return value;
+std::string_view topic_of(const rd_kafka_message_t& message) {
+  return message.rkt == nullptr ? "" : rd_kafka_topic_name(message.rkt);
 }
 
-std::string text_of(const char* text) { return text == nullptr ? "" : text; }
+std::string random_name() {
+  std::random_device random;
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "%08x%08x", random(), random());
+  return text.data();
+}
 
 }  // namespace
 
 ProducerSink::ProducerSink(EventLoop& loop, ProducerSettings settings, SettingsProvider provider,
                            LogFunction log)
     : loop_(loop),
+      writer_(random_name()),
       settings_(std::move(settings)),
       provider_(std::move(provider)),
       log_(std::move(log)),
       catalog_(settings_.topics, log_),
-      limiter_(kLogInterval) {}
+      link_(log_),
+      session_(loop, log_),
+      transactions_(settings_.delivery) {}
 
 ProducerSink::~ProducerSink() { drop_instance(); }
 
 Result<> ProducerSink::start() {
-  OUTRIDER_TRY(ConfHandle conf, make_producer_conf(settings_));
+  OUTRIDER_TRY(ConfHandle conf, make_producer_conf(settings_, transactional_id_));
   batch_bytes_ = get_number(conf.get(), "batch.size");
   if (topic_batch_bytes_ && *topic_batch_bytes_ < batch_bytes_) {
     batch_bytes_ = *topic_batch_bytes_;
     OUTRIDER_TRY(set_property(conf.get(), "batch.size", std::to_string(batch_bytes_)));
   }
   compressed_ = get_property(conf.get(), "compression.codec") != "none";
-  OUTRIDER_TRY(instance_, ProducerInstance::create(loop_, std::move(conf)));
+  OUTRIDER_TRY(instance_, ClientInstance::create(loop_, std::move(conf)));
   catalog_.attach(instance_->client(), instance_->queue());
+  session_.attach(instance_->client(), instance_->queue());
+  client_used_ = false;
   more_ = true;
   return {};
 }
 
 void ProducerSink::drop_instance() {
+  if (instance_ != nullptr) abort_open_transaction();
   catalog_.detach();
+  session_.detach();
   reports_.reset();
+  witness_.lost();
+  transactions_.reset();
+  positions_open_ = 0;
   if (instance_ == nullptr) return;
   const MonoTime begin = std::chrono::steady_clock::now();
   instance_.reset();
@@ -108,15 +113,16 @@ void ProducerSink::drop_instance() {
 
 void ProducerSink::restart(Now now) {
   now_ = now;
-  drop_instance();
   open_ = 0;
   loss_.reset();
   first_cause_.clear();
-  outage_.reset();
-  outage_told_ = false;
-  login_.reset();
-  answered_ = false;
-  look_at_ = now.mono + kFirstLook;
+  renew(now);
+}
+
+// A new client in place of the old one; nothing may be open that anybody waits for.
+void ProducerSink::renew(Now now) {
+  drop_instance();
+  link_.reset(now.mono);
   start_failure_.reset();
   read_settings_again();
   if (auto started = start(); !started) start_failure_ = std::move(started).error();
@@ -143,15 +149,13 @@ Result<> ProducerSink::drive(Now now) {
   if (start_failure_) return fail(*start_failure_);
   if (instance_->take_wake()) more_ = true;
   if (reports_ == nullptr && more_) pump();
-  look_for_life();
-  tell_outage();
-  catalog_.drive(now, connected());
+  link_.drive(instance_->client(), now.mono);
+  catalog_.drive(now, link_.connected());
   if (catalog_.failure()) return fail(*catalog_.failure());
-  if (login_ && !acknowledged_ &&
-      now.mono - login_->since >= milliseconds(settings_.login_patience_ms)) {
-    return fail(login_->error);
+  if (auto refused = link_.refused(milliseconds(settings_.login_patience_ms), now.mono)) {
+    return fail(std::move(*refused));
   }
-  return {};
+  return drive_session();
 }
 
 void ProducerSink::pump() {
@@ -171,13 +175,18 @@ void ProducerSink::take_event(EventHandle event) {
       reports_ = std::move(event);
       break;
     case RD_KAFKA_EVENT_ERROR:
-      take_client_error(event.get());
+      if (!note_fatal_error()) link_.take_client_error(event.get(), now_.mono);
       break;
     case RD_KAFKA_EVENT_LOG:
-      take_log_line(event.get());
+      link_.take_log_line(event.get(), now_.mono);
       break;
     default:
-      if (catalog_.take_answer(event.get(), now_)) note_life();
+      if (reinterpret_cast<std::uintptr_t>(rd_kafka_event_opaque(event.get())) >
+          kSecondCatalogQuestions) {
+        if (session_.take_answer(event.get(), now_)) link_.note_life();
+      } else if (catalog_.take_answer(event.get(), now_)) {
+        link_.note_life();
+      }
       break;
   }
 }
@@ -190,122 +199,63 @@ bool ProducerSink::note_fatal_error() {
   if (cause == RD_KAFKA_RESP_ERR_NO_ERROR) return false;
   Error error = kafka_error(cause, {});
   error.message = std::string("the Kafka producer cannot go on: ") + text.data();
-  lose(std::move(error));
+  lose(fenced(std::move(error)));
   return true;
 }
 
-void ProducerSink::take_client_error(rd_kafka_event_t* event) {
-  if (note_fatal_error()) return;
-  const rd_kafka_resp_err_t code = rd_kafka_event_error(event);
-  Error error = kafka_error(code, "no connection to Kafka");
-  error.message = "no connection to Kafka: " + text_of(rd_kafka_event_error_string(event));
-  if (error.kind == ErrorKind::configuration && !login_) login_ = Complaint{error, now_.mono};
-  if (error.kind == ErrorKind::configuration || code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
-    if (!outage_) {
-      outage_ = Complaint{error, now_.mono};
-      look_at_ = now_.mono + kFirstLook;
-    } else {
-      outage_->error = error;
-    }
-  }
-  if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) return;  // Told if it lasts: tell_outage().
-  if (const auto held_back = limiter_.pass(error.code, now_.mono)) {
-    log_(LogLevel::warn, outrider::describe(error) +
-                             (*held_back == 0 ? "" : "; suppressed=" + std::to_string(*held_back)));
-  }
-}
-
-void ProducerSink::take_log_line(rd_kafka_event_t* event) {
-  const char* facility = nullptr;
-  const char* text = nullptr;
-  int level = 0;
-  if (rd_kafka_event_log(event, &facility, &text, &level) != 0) return;
-  const std::string_view name = facility == nullptr ? "" : facility;
-  if (name == "FAIL") return;  // Comes as an error event as well.
-  // Our own choice is called experimental at each start.
-  if (name == "CONFWARN" && text_of(text).find("enable.gapless.guarantee") != std::string::npos) {
-    return;
-  }
-  if (const auto held_back = limiter_.pass(name, now_.mono)) {
-    log_(to_log_level(level),
-         "librdkafka: " + text_of(facility) + ": " + text_of(text) +
-             (*held_back == 0 ? "" : "; suppressed=" + std::to_string(*held_back)));
-  }
-}
-
-void ProducerSink::note_life() {
-  answered_ = true;
-  login_.reset();
-  if (!outage_) return;
-  if (outage_told_) log_(LogLevel::info, "Kafka answers again");
-  outage_.reset();
-  outage_told_ = false;
-}
-
-// Brokers close idle connections, and the client calls that "all brokers are down".
-void ProducerSink::tell_outage() {
-  if (outage_told_ || !in_outage()) return;
-  if (const auto held_back = limiter_.pass(outage_->error.code, now_.mono)) {
-    outage_told_ = true;
-    log_(LogLevel::warn, outrider::describe(outage_->error) +
-                             (*held_back == 0 ? "" : "; suppressed=" + std::to_string(*held_back)));
-  }
-}
-
-// The library tells of brokers lost, not of brokers back.
-void ProducerSink::look_for_life() {
-  if (now_.mono < look_at_ || (answered_ && !outage_)) return;
-  look_at_ = now_.mono + (in_outage() ? kLookInterval : kFirstLook);
-  if (!answered_) {
-    char* cluster_id = rd_kafka_clusterid(instance_->client(), 0);  // Cached; never waits at 0.
-    if (cluster_id == nullptr) return;
-    rd_kafka_mem_free(instance_->client(), cluster_id);
-    note_life();
-    return;
-  }
-  // Sends a request if a broker is connected and does not wait for its answer.
-  const rd_kafka_metadata_t* answer = nullptr;
-  const rd_kafka_resp_err_t code = rd_kafka_metadata(instance_->client(), 0, nullptr, &answer, 0);
-  const MetadataHandle metadata(answer);
-  if (code != RD_KAFKA_RESP_ERR__TRANSPORT) note_life();
-}
-
-bool ProducerSink::connected() const { return answered_ && !outage_; }
-
-bool ProducerSink::in_outage() const {
-  return outage_ && now_.mono - outage_->since >= kOutageGrace;
-}
-
+// What was handed over and not sent stays unsent, so that nothing passes what failed; what was sent
+// already still gets its real outcome.
 void ProducerSink::lose(Error error) {
-  if (!loss_) loss_ = Loss{std::move(error), now_.mono};
+  if (loss_) return;
+  loss_ = Loss{std::move(error), now_.mono};
+  static_cast<void>(rd_kafka_purge(instance_->client(), kPurgeUnsent));
 }
 
-// What can be refused before the library sees it; false: wait. Batches are not split by a broker,
-// so a topic that takes less than our batches would refuse rows that are small enough.
-Result<bool> ProducerSink::fits(const KafkaRecord& record) {
-  const TopicLimits* limits = catalog_.limits(record.topic);
-  if (limits == nullptr || !limits->message_bytes_max) return true;
-  const std::int64_t most = *limits->message_bytes_max;
+// What can be refused before the library sees it; false: wait.
+Result<bool> ProducerSink::fits(const KafkaRecord& record, const TopicLimits& limits) {
+  if (!limits.message_bytes_max) return true;
+  const std::int64_t most = *limits.message_bytes_max;
   if (most < batch_bytes_) {
-    if (!topic_batch_bytes_ || most < *topic_batch_bytes_) {
-      log_(LogLevel::warn, "topic \"" + std::string(record.topic) + "\" takes at most " +
-                               std::to_string(most) +
-                               " bytes a batch: all batches become that small; raise its "
-                               "max.message.bytes to " +
-                               std::to_string(batch_bytes_));
-      topic_batch_bytes_ = std::max<std::int64_t>(most, 1);
-    }
-    if (open_ == 0) restart(now_);
+    cap_batches(record.topic, most);
     return false;
   }
   // Compressed it may still fit: then only the broker can tell.
   if (!compressed_ && lone_batch_bytes(record) > most) {
     return fail(ErrorKind::poison,
-                "the record takes " + std::to_string(lone_batch_bytes(record)) +
-                    " bytes, topic \"" + std::string(record.topic) + "\" takes at most " +
-                    std::to_string(most),
+                "the record takes " + std::to_string(lone_batch_bytes(record)) + " bytes, " +
+                    quoted_topic(record.topic) + " takes at most " + std::to_string(most),
                 "raise max.message.bytes of the topic, or make the payload smaller",
                 rd_kafka_err2name(RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE));
+  }
+  return true;
+}
+
+// Batches are not split by a broker, so a topic that takes less than our batches would refuse rows
+// that are small enough.
+void ProducerSink::cap_batches(std::string_view topic, std::int64_t bytes) {
+  if (!topic_batch_bytes_ || bytes < *topic_batch_bytes_) {
+    log_(LogLevel::warn, quoted_topic(topic) + " takes at most " + std::to_string(bytes) +
+                             " bytes a batch: all batches become that small; raise its "
+                             "max.message.bytes to " +
+                             std::to_string(batch_bytes_));
+    topic_batch_bytes_ = std::max<std::int64_t>(bytes, 1);
+  }
+  if (exactly_once()) {
+    lose(
+        Error{ErrorKind::transient, "the Kafka producer is made anew for smaller batches", {}, {}});
+  } else if (open_ == 0) {
+    const bool in_session = client_used_;
+    renew(now_);
+    client_used_ = in_session;
+    if (in_session && !start_failure_) session_.begin(session_.identity(), settings_, now_);
+  }
+}
+
+// True: the topic would delete the record soon after it acknowledged it.
+Result<bool> ProducerSink::expires(const KafkaRecord& record, const TopicLimits& limits) {
+  if (!is_expired(record.timestamp_ms, limits, wall_ms(now_))) return false;
+  if (settings_.delivery.on_expired == OnExpired::stop) {
+    return fail(expired_error(record, limits, wall_ms(now_)));
   }
   return true;
 }
@@ -314,74 +264,98 @@ Result<ProduceStatus> ProducerSink::produce(const KafkaRecord& record, std::uint
                                             Now now) {
   now_ = now;
   OUTRIDER_TRY(check_record(record));
-  if (instance_ == nullptr || loss_) return ProduceStatus::busy;
-  rd_kafka_topic_t* topic = catalog_.use(record.topic, now, connected());
+  if (instance_ == nullptr || start_failure_ || loss_) return ProduceStatus::busy;
+  if (exactly_once() && (!session_.open() || !transactions_.takes_records(now.mono))) {
+    return ProduceStatus::busy;
+  }
+  OUTRIDER_TRY(rd_kafka_topic_t* const topic, catalog_.use(record.topic, now, link_.connected()));
   if (topic == nullptr) return ProduceStatus::busy;
-  OUTRIDER_TRY(const bool fitting, fits(record));
+  static const TopicLimits kUnknown;
+  const TopicLimits* known = catalog_.limits(record.topic);
+  const TopicLimits& limits = known == nullptr ? kUnknown : *known;
+  OUTRIDER_TRY(const bool fitting, fits(record, limits));
   if (!fitting) return ProduceStatus::busy;
-  return enqueue(record, sequence, topic);
+  OUTRIDER_TRY(const bool expired, expires(record, limits));
+  if (expired && settings_.delivery.on_expired == OnExpired::stamp_now) {
+    return enqueue_stamped_now(record, sequence, topic);
+  }
+  OUTRIDER_TRY(check_time(record, limits, wall_ms(now)));
+  OUTRIDER_TRY(const ProduceStatus status, enqueue(record, sequence, topic));
+  if (expired && status == ProduceStatus::accepted) {
+    ++expired_;
+    link_.warn("expired " + std::string(record.topic),
+               describe(expired_error(record, limits, wall_ms(now))), now.mono);
+  }
+  return status;
+}
+
+Result<ProduceStatus> ProducerSink::enqueue_stamped_now(const KafkaRecord& record,
+                                                        std::uint64_t sequence,
+                                                        rd_kafka_topic_t* topic) {
+  const std::string original = std::to_string(record.timestamp_ms);
+  KafkaRecord stamped = record;
+  stamped.timestamp_ms = wall_ms(now_);
+  stamped.headers.push_back({kOriginalTimestamp, original});
+  OUTRIDER_TRY(const ProduceStatus status, enqueue(stamped, sequence, topic));
+  if (status == ProduceStatus::accepted) ++expired_;
+  return status;
 }
 
 Result<ProduceStatus> ProducerSink::enqueue(const KafkaRecord& record, std::uint64_t sequence,
                                             rd_kafka_topic_t* topic) {
-  HeadersHandle headers = make_headers(record);
-  std::array<rd_kafka_vu_t, 8> fields{};
-  fields[0] = tagged(RD_KAFKA_VTYPE_RKT);
-  fields[0].u.rkt = topic;
-  fields[1] = tagged(RD_KAFKA_VTYPE_PARTITION);
-  fields[1].u.i32 = record.partition.value_or(RD_KAFKA_PARTITION_UA);
-  fields[2] = bytes(RD_KAFKA_VTYPE_KEY, record.key);
-  fields[3] = bytes(RD_KAFKA_VTYPE_VALUE, record.value);
-  fields[4] = tagged(RD_KAFKA_VTYPE_TIMESTAMP);
-  fields[4].u.i64 = record.timestamp_ms;
-  fields[5] = tagged(RD_KAFKA_VTYPE_MSGFLAGS);
-  fields[5].u.i = RD_KAFKA_MSG_F_COPY;
-  fields[6] = tagged(RD_KAFKA_VTYPE_OPAQUE);
+  if (exactly_once()) {
+    if (auto begun = transactions_.begin(instance_->client(), now_.mono); !begun) {
+      lose_transaction(std::move(begun).error());
+      return ProduceStatus::busy;
+    }
+  }
   // A number in a pointer's clothes: nothing to free, nothing to dangle. The lowest bit says
   // whether the row named its partition; in a report that cannot be seen any more.
-  fields[6].u.ptr = reinterpret_cast<void*>(
-      static_cast<std::uintptr_t>(sequence << 1 | (record.partition ? 1U : 0U)));
-  fields[7] = tagged(RD_KAFKA_VTYPE_HEADERS);
-  fields[7].u.headers = headers.get();
-  const ErrorHandle error(rd_kafka_produceva(instance_->client(), fields.data(), fields.size()));
-  if (error != nullptr) {
-    return not_enqueued(rd_kafka_error_code(error.get()), rd_kafka_error_string(error.get()),
-                        record);
-  }
-  static_cast<void>(headers.release());  // The library's from here on, and only on success.
+  const std::uintptr_t opaque = sequence << 1 | (record.partition ? 1U : 0U);
+  const ErrorHandle failure = hand_over(instance_->client(), topic, record, opaque);
+  if (failure != nullptr) return not_enqueued(failure.get(), record);
   ++open_;
+  if (exactly_once()) {
+    transactions_.produced(sequence, static_cast<std::uint64_t>(lone_batch_bytes(record)),
+                           now_.mono);
+  }
   return ProduceStatus::accepted;
 }
 
-Result<ProduceStatus> ProducerSink::not_enqueued(rd_kafka_resp_err_t code, const std::string& text,
+Result<ProduceStatus> ProducerSink::not_enqueued(const rd_kafka_error_t* failure,
                                                  const KafkaRecord& record) {
+  const rd_kafka_resp_err_t code = rd_kafka_error_code(failure);
   if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
     if (open_ > 0) return ProduceStatus::busy;
     // Nothing is in the queue and still it does not fit: it never will.
-    return fail(ErrorKind::poison,
-                "the record for topic \"" + std::string(record.topic) +
-                    "\" is larger than the client's queue",
-                "raise kafka.properties.queue.buffering.max.kbytes, or limits.in_flight_bytes_max",
-                rd_kafka_err2name(code));
+    return fail(
+        ErrorKind::poison,
+        "the record for " + quoted_topic(record.topic) + " is larger than the client's queue",
+        "raise kafka.properties.queue.buffering.max.kbytes, or limits.in_flight_bytes_max",
+        rd_kafka_err2name(code));
   }
   if (note_fatal_error()) return ProduceStatus::busy;
-  const std::string topic = "topic \"" + std::string(record.topic) + "\"";
-  Error error = kafka_error(code, "cannot send to " + topic);
+  Error error = kafka_error(code, "cannot send to " + quoted_topic(record.topic));
   if (code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION) {
     if (!record.partition) error.kind = ErrorKind::transient;
-    error.message = "partition " + std::to_string(record.partition.value_or(-1)) + " of " + topic +
-                    " does not exist";
+    error.message = "partition " + std::to_string(record.partition.value_or(-1)) + " of " +
+                    quoted_topic(record.topic) + " does not exist";
   }
   if (error.kind == ErrorKind::poison || error.kind == ErrorKind::configuration) {
     return fail(std::move(error));
   }
-  error.message = "cannot send to " + topic + ": " + text;
+  error.message =
+      "cannot send to " + quoted_topic(record.topic) + ": " + rd_kafka_error_string(failure);
   lose(std::move(error));
   return ProduceStatus::busy;
 }
 
 bool ProducerSink::next_report(SinkReport& report) {
   if (instance_ == nullptr) return false;
+  if (const auto sequence = transactions_.take_finished()) {
+    report = Delivered{*sequence};
+    return true;
+  }
   while (true) {
     if (reports_ == nullptr) {
       if (more_) pump();
@@ -397,42 +371,51 @@ bool ProducerSink::next_report(SinkReport& report) {
 }
 
 bool ProducerSink::take_report(const rd_kafka_message_t& message, SinkReport& report) {
-  OUTRIDER_CHECK(open_ > 0, "a report comes once, and only for a record handed over");
-  --open_;
-  const std::uint64_t sequence = reinterpret_cast<std::uintptr_t>(message._private) >> 1;
-  if (message.err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-    acknowledged_ = true;
-    if (!answered_ || outage_ || login_) note_life();
-    report = Delivered{sequence};
-    return true;
-  }
-  if (is_purge(message.err) || message.err == RD_KAFKA_RESP_ERR__FATAL) {
-    if (!note_fatal_error()) {
-      lose(kafka_error(message.err, "records were dropped from the producer's queue"));
-    }
+  if (reinterpret_cast<std::uintptr_t>(message._private) == kPositionOpaque) {
+    take_position_report(message);
     return false;
   }
-  Error error = refusal(message);
-  if (first_cause_.empty()) first_cause_ = error.message;
-  report = Refused{sequence, std::move(error), event_id_of(message)};
+  OUTRIDER_CHECK(open_ > 0, "a report comes once, and only for a record handed over");
+  --open_;
+  if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) return take_failure(message, report);
+  link_.note_acknowledgement();
+  if (catalog_.denies()) catalog_.allow(topic_of(message));
+  if (exactly_once()) {
+    transactions_.wake();
+    report = Accepted{sequence_of(message)};  // Delivered when the transaction is committed.
+  } else {
+    report = Delivered{sequence_of(message)};
+  }
   return true;
 }
 
-std::string ProducerSink::event_id_of(const rd_kafka_message_t& message) {
-  rd_kafka_headers_t* headers = nullptr;
-  const void* value = nullptr;
-  std::size_t size = 0;
-  if (rd_kafka_message_headers(&message, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR ||
-      rd_kafka_header_get_last(headers, "id", &value, &size) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    return {};
+// Purged records are no culprits, except where the broker named a topic and not its records.
+bool ProducerSink::take_failure(const rd_kafka_message_t& message, SinkReport& report) {
+  const bool purged = is_purge(message.err) || message.err == RD_KAFKA_RESP_ERR__FATAL;
+  if (purged && exactly_once() && !loss_) {
+    if (auto reason = abort_reason(instance_->client())) lose_transaction(std::move(*reason));
   }
-  return std::string(static_cast<const char*>(value), size);
+  if (purged && loss_ && loss_->of_topic) {
+    // The only one: its topic is the culprit.
+    if (open_ == 0 && first_cause_.empty()) catalog_.deny(topic_of(message), loss_->error, now_);
+    if (first_cause_.empty()) first_cause_ = loss_->error.message;
+    report = Refused{sequence_of(message), loss_->error, event_id_of(message),
+                     std::string(topic_of(message))};
+    return true;
+  }
+  if (purged || (exactly_once() && ends_transactions(message.err))) {
+    if (!loss_ && !note_fatal_error()) {
+      lose(kafka_error(message.err, purged ? "records were dropped from the producer's queue"
+                                           : "the Kafka transaction cannot go on"));
+    }
+    return false;
+  }
+  report = refusal(message);
+  return true;
 }
 
-Error ProducerSink::refusal(const rd_kafka_message_t& message) const {
-  const std::string topic =
-      "topic \"" + std::string(message.rkt == nullptr ? "" : rd_kafka_topic_name(message.rkt)) +
-      "\"";
+Refused ProducerSink::refusal(const rd_kafka_message_t& message) {
+  const std::string topic = quoted_topic(topic_of(message));
   Error error = kafka_error(message.err, "cannot send to " + topic);
   if (message.err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION) {
     if ((reinterpret_cast<std::uintptr_t>(message._private) & 1) == 0) {
@@ -444,40 +427,52 @@ Error ProducerSink::refusal(const rd_kafka_message_t& message) const {
           "partition " + std::to_string(message.partition) + " of " + topic + " does not exist";
     }
   }
-  return error;
+  if (error.kind == ErrorKind::configuration) catalog_.deny(topic_of(message), error, now_);
+  if (first_cause_.empty()) first_cause_ = error.message;
+  if (!loss_ && !note_fatal_error()) {
+    // Refused by the client alone, which goes on after it; the relay must not.
+    lose(kafka_error(RD_KAFKA_RESP_ERR__GAPLESS_GUARANTEE, "the Kafka producer is given up"));
+  }
+  return Refused{sequence_of(message), std::move(error), event_id_of(message),
+                 std::string(topic_of(message))};
 }
 
 bool ProducerSink::take_loss(SinkReport& report) {
-  if (!loss_ || loss_->since == MonoTime::max()) return false;  // None, or told already.
+  if (!loss_ || loss_->told) return false;
   if (open_ > 0 && now_.mono - loss_->since < kLossDelay) return false;
   Error error = loss_->error;
+  if (loss_->of_topic) error.kind = ErrorKind::transient;  // The refused records say the rest.
   if (!first_cause_.empty()) error.message += "; first cause: " + first_cause_;
-  loss_->since = MonoTime::max();
+  loss_->told = true;
   report = SinkLost{std::move(error)};
   return true;
 }
 
-bool ProducerSink::healthy() const { return answered_ && trouble().empty(); }
+bool ProducerSink::healthy() const { return link_.answered() && trouble().empty(); }
 
 std::string ProducerSink::trouble() const {
   if (start_failure_) return start_failure_->message;
   if (loss_) return loss_->error.message;
-  if (login_) return login_->error.message;
-  if (in_outage()) return outage_->error.message;
+  if (std::string link = link_.trouble(now_.mono); !link.empty()) return link;
   if (std::string topic = catalog_.trouble(now_); !topic.empty()) return topic;
-  return answered_ ? "" : "no Kafka broker has answered yet";
+  if (!link_.answered()) return "no Kafka broker has answered yet";
+  if (std::string session = session_.trouble(now_); !session.empty()) return session;
+  return transactions_.trouble(now_.mono);
 }
 
 std::optional<MonoTime> ProducerSink::deadline() const {
   if (start_failure_ || reports_ != nullptr || more_) return now_.mono;
   std::optional<MonoTime> due = catalog_.deadline();
-  const auto consider = [&due](MonoTime time) { due = due ? std::min(*due, time) : time; };
-  if (!answered_ || outage_) consider(look_at_);
-  if (outage_ && !in_outage()) consider(outage_->since + kOutageGrace);
-  if (loss_ && loss_->since != MonoTime::max()) consider(loss_->since + kLossDelay);
-  if (login_ && !acknowledged_) {
-    consider(login_->since + milliseconds(settings_.login_patience_ms));
-  }
+  const auto consider = [&due](std::optional<MonoTime> time) {
+    if (time) due = due ? std::min(*due, *time) : *time;
+  };
+  consider(link_.deadline(milliseconds(settings_.login_patience_ms), now_.mono));
+  if (loss_ && !loss_->told) consider(loss_->since + kLossDelay);
+  if (loss_) return due;
+  consider(session_.deadline());
+  if (session_.open())
+    consider(exactly_once() ? transactions_.deadline(open_ + positions_open_ > 0)
+                            : witness_.deadline());
   return due;
 }
 

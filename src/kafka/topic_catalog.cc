@@ -16,6 +16,9 @@ constexpr int kRequestTimeoutMs = 5'000;
 constexpr milliseconds kFirstDelay{1'000};
 constexpr milliseconds kCreatedDelay{100};
 constexpr milliseconds kDelayMax{5'000};
+/// A try to write to a forbidden topic costs a producer, so they get rarer.
+constexpr milliseconds kDenialFirst{1'000};
+constexpr milliseconds kDenialMax{15'000};
 /// So long an answer may take before it is called trouble.
 constexpr milliseconds kPatience{2'000};
 
@@ -43,6 +46,11 @@ TopicLimits read_limits(const rd_kafka_ConfigResource_t* resource) {
       limits.timestamp_before_max_ms = parse_number(value);
     }
     if (name == "retention.ms") limits.retention_ms = parse_number(value);
+    if (name == "cleanup.policy" && value != nullptr) {
+      const std::string_view policy(value);
+      limits.compacts = policy.find("compact") != std::string_view::npos;
+      limits.deletes = policy.find("delete") != std::string_view::npos;
+    }
     if (name == "message.timestamp.type") {
       limits.log_append_time = value != nullptr && std::string_view(value) == "LogAppendTime";
     }
@@ -80,8 +88,8 @@ std::string quoted(std::string_view name) { return "topic \"" + std::string(name
 
 }  // namespace
 
-TopicCatalog::TopicCatalog(TopicConfig config, LogFunction log)
-    : config_(std::move(config)), log_(std::move(log)) {}
+TopicCatalog::TopicCatalog(TopicConfig config, LogFunction log, std::uintptr_t questions)
+    : config_(std::move(config)), log_(std::move(log)), questions_(questions) {}
 
 void TopicCatalog::attach(rd_kafka_t* client, rd_kafka_queue_t* queue) {
   client_ = client;
@@ -97,25 +105,52 @@ void TopicCatalog::detach() {
   queue_ = nullptr;
 }
 
-rd_kafka_topic_t* TopicCatalog::use(std::string_view topic, Now now, bool connected) {
+Result<rd_kafka_topic_t*> TopicCatalog::use(std::string_view topic, Now now, bool connected) {
   auto place = topics_.find(topic);
   if (place == topics_.end()) {
     place = topics_.emplace(topic, Topic{}).first;
     place->second.waiting_since = now.mono;
   }
+  const auto denial = denied_.find(topic);
+  if (denial != denied_.end() && now.mono < denial->second.until) {
+    if (wanted_ != topic) wanted_ = topic;
+    return fail(denial->second.error);
+  }
   if (place->second.state != State::ready) {
     if (wanted_ != topic) wanted_ = topic;
     drive(now, connected);
   }
-  if (place->second.state != State::ready) return nullptr;
+  if (place->second.state != State::ready) {
+    if (place->second.fault) return fail(*place->second.fault);
+    return nullptr;
+  }
   wanted_.clear();
   return place->second.handle.get();
+}
+
+void TopicCatalog::deny(std::string_view topic, const Error& error, Now now) {
+  Denial& denial = denied_.try_emplace(std::string(topic)).first->second;
+  // The records of one batch tell one story.
+  if (denial.until > now.mono) return;
+  denial.error = error;
+  denial.delay = std::clamp(denial.delay * 2, kDenialFirst, kDenialMax);
+  denial.until = now.mono + denial.delay;
+}
+
+void TopicCatalog::allow(std::string_view topic) {
+  const auto place = denied_.find(topic);
+  if (place != denied_.end()) denied_.erase(place);
 }
 
 void TopicCatalog::drive(Now now, bool connected) {
   if (client_ == nullptr || wanted_.empty()) return;
   const std::string name = wanted_;
   Topic& topic = topics_.find(name)->second;
+  if (topic.state == State::ready) {  // Denied for a while, and that may be over.
+    const auto denial = denied_.find(name);
+    if (denial == denied_.end() || denial->second.until <= now.mono) wanted_.clear();
+    return;
+  }
   if (!asked_ && topic.state == State::unchecked && topic.due <= now.mono) {
     describe(name, now);
     topic.state = State::describing;
@@ -154,10 +189,11 @@ void TopicCatalog::create(const std::string& name, Topic& topic, Now now) {
       name.c_str(), static_cast<int>(config_.partitions),
       static_cast<int>(config_.replication_factor), text.data(), text.size()));
   if (wish == nullptr) {
-    failure_ = Error{ErrorKind::configuration,
-                     "cannot create " + quoted(name) + ": " + text.data(),
-                     "correct kafka.topics, or create the topic by hand",
-                     {}};
+    topic.fault = Error{ErrorKind::configuration,
+                        "cannot create " + quoted(name) + ": " + text.data(),
+                        "correct kafka.topics, or create the topic by hand",
+                        {}};
+    ask_again(topic, kFirstDelay, now);
     return;
   }
   for (const auto& [key, value] : config_.config) {
@@ -231,6 +267,7 @@ void TopicCatalog::take_creation(rd_kafka_event_t* event, Now now) {
   if (code == RD_KAFKA_RESP_ERR_NO_ERROR || code == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS) {
     topic.created = true;
     topic.missing = false;
+    topic.fault.reset();
     topic.delay = milliseconds(0);
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR) log_(LogLevel::info, "created " + quoted(name));
     ask_again(topic, kCreatedDelay, now);
@@ -242,8 +279,11 @@ void TopicCatalog::take_creation(rd_kafka_event_t* event, Now now) {
       code == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED) {
     error.hint = "grant the relay's Kafka user CREATE on the topic, or create the topic by hand";
   }
-  log_(LogLevel::error, outrider::describe(error));
-  if (error.kind == ErrorKind::configuration) failure_ = std::move(error);
+  if (error.kind != ErrorKind::configuration) {
+    log_(LogLevel::error, outrider::describe(error));
+  } else {
+    blame(topic, std::move(error));
+  }
   ask_again(topic, kFirstDelay, now);
 }
 
@@ -253,7 +293,8 @@ void TopicCatalog::probe(const std::string& name, Topic& topic, Now now) {
   const rd_kafka_metadata_t* answer = nullptr;
   rd_kafka_resp_err_t code = rd_kafka_metadata(client_, 0, handle.get(), &answer, kProbeTimeoutMs);
   const MetadataHandle metadata(answer);
-  if (code == RD_KAFKA_RESP_ERR_NO_ERROR && answer->topic_cnt == 1) code = answer->topics[0].err;
+  const bool answered = code == RD_KAFKA_RESP_ERR_NO_ERROR;
+  if (answered && answer->topic_cnt == 1) code = answer->topics[0].err;
   if (code == RD_KAFKA_RESP_ERR_NO_ERROR || code == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
       code == RD_KAFKA_RESP_ERR__TIMED_OUT) {
     // After a late answer the client itself knows, and fails the records of a missing topic.
@@ -262,17 +303,32 @@ void TopicCatalog::probe(const std::string& name, Topic& topic, Now now) {
     not_found(name, topic, now);
   } else {
     Error error = kafka_error(code, "cannot use " + quoted(name));
-    if (error.kind == ErrorKind::configuration) failure_ = std::move(error);
+    const bool of_topic = answered && code != RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+    if (error.kind == ErrorKind::configuration) {
+      if (of_topic) {
+        blame(topic, std::move(error));
+      } else {
+        failure_ = std::move(error);
+      }
+    }
     ask_again(topic, kFirstDelay, now);
   }
+}
+
+void TopicCatalog::blame(Topic& topic, Error error) {
+  if (!topic.fault || topic.fault->message != error.message) {
+    log_(LogLevel::error, outrider::describe(error));
+  }
+  topic.fault = std::move(error);
 }
 
 void TopicCatalog::found(const std::string& name, Topic& topic) {
   if (topic.missing) log_(LogLevel::info, quoted(name) + " exists now");
   topic.handle.reset(rd_kafka_topic_new(client_, name.c_str(), nullptr));
   topic.missing = false;
+  topic.fault.reset();
   topic.state = State::ready;
-  if (wanted_ == name) wanted_.clear();
+  if (wanted_ == name && !denied_.contains(name)) wanted_.clear();
 }
 
 void TopicCatalog::not_found(const std::string& name, Topic& topic, Now now) {
@@ -287,9 +343,12 @@ void TopicCatalog::not_found(const std::string& name, Topic& topic, Now now) {
   topic.missing = true;
   if (config_.create) {
     create(name, topic, now);
-  } else {
-    ask_again(topic, kFirstDelay, now);
+    return;
   }
+  topic.fault = Error{ErrorKind::configuration, quoted(name) + " does not exist",
+                      "create it, or set kafka.topics.create: true to have it created",
+                      rd_kafka_err2name(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)};
+  ask_again(topic, kFirstDelay, now);
 }
 
 void TopicCatalog::ask_again(Topic& topic, milliseconds first, Now now) {
@@ -307,11 +366,10 @@ const TopicLimits* TopicCatalog::limits(std::string_view topic) const {
 std::string TopicCatalog::trouble(Now now) const {
   if (failure_) return failure_->message;
   if (wanted_.empty()) return {};
+  const auto denial = denied_.find(wanted_);
+  if (denial != denied_.end()) return denial->second.error.message;
   const Topic& topic = topics_.find(wanted_)->second;
-  if (topic.missing && !config_.create) {
-    return quoted(wanted_) +
-           " does not exist: create it, or set kafka.topics.create: true to have it created";
-  }
+  if (topic.fault) return topic.fault->message + ": " + topic.fault->hint;
   if (topic.missing) return quoted(wanted_) + " is being created";
   if (now.mono - topic.waiting_since < kPatience) return {};
   return "waiting for the brokers' answer about " + quoted(wanted_);
@@ -320,6 +378,10 @@ std::string TopicCatalog::trouble(Now now) const {
 std::optional<MonoTime> TopicCatalog::deadline() const {
   if (wanted_.empty()) return std::nullopt;
   const Topic& topic = topics_.find(wanted_)->second;
+  const auto denial = denied_.find(wanted_);
+  if (topic.state == State::ready) {
+    return denial == denied_.end() ? std::nullopt : std::optional(denial->second.until);
+  }
   if (topic.state == State::creating) return std::nullopt;
   if (!asked_) return topic.due;
   return std::max(topic.due, asked_->since + kDescribePatience);

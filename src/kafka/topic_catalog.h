@@ -5,7 +5,10 @@
 // again every 1 to 5 s. Where that question is not allowed, not known or not answered in
 // kDescribePatience, a metadata request that blocks at most kProbeTimeoutMs stands in for it: only
 // with a broker connected, once per topic and try, and librdkafka 2.0.2 has no other way to ask.
-// One question at a time: the relay holds the row while its topic is looked up.
+// One question at a time: the relay holds the row while its topic is looked up. What is wrong with
+// one topic (missing, forbidden, cannot be created) is that topic's fault and asked about again; a
+// refusal that concerns the whole cluster is failure(). A topic that a broker let us find but not
+// write to is left alone for a while (deny()), across clients.
 // Owns topic handles of the attached client. Bounded by the topics the mapper lets through
 // (route.topics_max). Thread: loop.
 #pragma once
@@ -28,18 +31,27 @@ namespace outrider {
 constexpr int kProbeTimeoutMs = 50;
 constexpr std::chrono::milliseconds kDescribePatience{500};
 
+/// A second catalog on the same queue numbers its questions from here.
+constexpr std::uintptr_t kSecondCatalogQuestions = std::uintptr_t{1} << 48;
+
 class TopicCatalog {
  public:
-  TopicCatalog(TopicConfig config, LogFunction log);
+  TopicCatalog(TopicConfig config, LogFunction log, std::uintptr_t questions = 0);
 
   /// Work with this client from now on; all topics are looked up again.
   void attach(rd_kafka_t* client, rd_kafka_queue_t* queue);
   /// Give up all handles; before the client is destroyed.
   void detach();
 
-  /// The topic's handle, or nullptr while it is being looked up or waited for.
-  /// `connected`: a broker answers at the moment.
-  rd_kafka_topic_t* use(std::string_view topic, Now now, bool connected);
+  /// The topic's handle; nullptr while nothing is known; the topic's fault (kind configuration)
+  /// while the last answer named one. `connected`: a broker answers at the moment.
+  Result<rd_kafka_topic_t*> use(std::string_view topic, Now now, bool connected);
+
+  /// A broker refused a record because of its topic: nothing more for a while.
+  void deny(std::string_view topic, const Error& error, Now now);
+  /// A broker took a record of the topic.
+  void allow(std::string_view topic);
+  bool denies() const { return !denied_.empty(); }
 
   /// Ask what is due.
   void drive(Now now, bool connected);
@@ -49,10 +61,10 @@ class TopicCatalog {
 
   const TopicLimits* limits(std::string_view topic) const;
 
-  /// A broker's refusal that only people can resolve.
+  /// A broker's refusal that only people can resolve, whatever the topic.
   const std::optional<Error>& failure() const { return failure_; }
 
-  /// "topic "x" does not exist …", empty if no topic is waited for.
+  /// "topic "x" does not exist …", empty if no topic is waited for or at fault.
   std::string trouble(Now now) const;
 
   std::optional<MonoTime> deadline() const;
@@ -74,8 +86,15 @@ class TopicCatalog {
     std::chrono::milliseconds delay{};
     TopicHandle handle;
     TopicLimits limits;
+    std::optional<Error> fault;  ///< What the last answer said.
   };
   using Topics = std::map<std::string, Topic, std::less<>>;
+
+  struct Denial {
+    Error error;
+    std::chrono::milliseconds delay{};
+    MonoTime until{};
+  };
 
   struct Question {
     std::uintptr_t number = 0;  ///< Travels with the request as its opaque.
@@ -92,6 +111,7 @@ class TopicCatalog {
   void probe(const std::string& name, Topic& topic, Now now);
   void found(const std::string& name, Topic& topic);
   void not_found(const std::string& name, Topic& topic, Now now);
+  void blame(Topic& topic, Error error);
   void ask_again(Topic& topic, std::chrono::milliseconds first, Now now);
 
   const TopicConfig config_;
@@ -99,9 +119,10 @@ class TopicCatalog {
   rd_kafka_t* client_ = nullptr;
   rd_kafka_queue_t* queue_ = nullptr;
   Topics topics_;
+  std::map<std::string, Denial, std::less<>> denied_;
   std::string wanted_;             ///< The topic that use() could not give.
   std::optional<Question> asked_;  ///< The question under way.
-  std::uintptr_t questions_ = 0;
+  std::uintptr_t questions_;
   std::optional<Error> failure_;
 };
 

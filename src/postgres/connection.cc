@@ -88,6 +88,9 @@ std::string pin_settings_sql(const ConnectionOptions& options) {
   if (options.replication && options.wal_sender_timeout.count() > 0) {
     settings.emplace_back("wal_sender_timeout", std::to_string(options.wal_sender_timeout.count()));
   }
+  if (options.durable_writes) {
+    settings.emplace_back("synchronous_commit", "on");
+  }
   std::string sql = "SELECT pg_catalog.set_config(s.name, v.value, false) FROM (VALUES ";
   for (const auto& [name, value] : settings) {
     sql += (name == settings.front().first ? "('" : ", ('") + std::string(name) + "', '" + value +
@@ -243,7 +246,11 @@ Result<> Connection::begin_statement(const std::string& sql, Now now,
                                      std::chrono::milliseconds timeout) {
   pending_ = Answer{};
   copy_both_seen_ = false;
-  if (PQsendQuery(conn_, sql.c_str()) == 0) {
+  return after_send(PQsendQuery(conn_, sql.c_str()) != 0, now, timeout);
+}
+
+Result<> Connection::after_send(bool sent, Now now, std::chrono::milliseconds timeout) {
+  if (!sent) {
     return fail(lost("cannot send a statement"));
   }
   deadline_ = timeout.count() > 0 ? std::optional<MonoTime>(now.mono + timeout) : std::nullopt;
@@ -260,6 +267,31 @@ Result<> Connection::send(const std::string& sql, Now now, std::chrono::millisec
   answer_.reset();
   state_ = State::querying;
   return begin_statement(sql, now, timeout);
+}
+
+Result<> Connection::send(const std::string& sql, const std::vector<SqlParameter>& parameters,
+                          Now now, std::chrono::milliseconds timeout) {
+  OUTRIDER_CHECK(state_ == State::idle, "one statement at a time");
+  constexpr int kBinary = 1;
+  std::vector<Oid> types;
+  std::vector<const char*> values;
+  std::vector<int> lengths;
+  for (const SqlParameter& parameter : parameters) {
+    types.push_back(parameter.type_oid);
+    // A view of nothing may have no address, and without an address it would be NULL.
+    const bool empty = parameter.bytes && parameter.bytes->empty();
+    values.push_back(empty ? "" : parameter.bytes ? parameter.bytes->data() : nullptr);
+    lengths.push_back(parameter.bytes ? static_cast<int>(parameter.bytes->size()) : 0);
+  }
+  const std::vector<int> formats(parameters.size(), kBinary);
+  answer_.reset();
+  pending_ = Answer{};
+  copy_both_seen_ = false;
+  state_ = State::querying;
+  const int sent =
+      PQsendQueryParams(conn_, sql.c_str(), static_cast<int>(parameters.size()), types.data(),
+                        values.data(), lengths.data(), formats.data(), kBinary);
+  return after_send(sent != 0, now, timeout);
 }
 
 std::optional<Answer> Connection::take_answer() { return std::exchange(answer_, std::nullopt); }

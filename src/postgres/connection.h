@@ -1,10 +1,11 @@
 // Connection: one libpq connection as a state machine without callbacks.
 //
 // Connects (several hosts, TLS), pins the session's settings in one statement, then runs one
-// statement at a time; the answer is taken with take_answer(). START_REPLICATION's answer leaves it
-// in copy-both, where ReplicationStream takes over the socket. Owns the PGconn and its FdWatch;
-// outlived by the loop. Thread: loop; nothing blocks except name look-up inside libpq (give
-// hostaddr to avoid it). Errors of the connection close it and come from drive(); errors of a
+// statement at a time; the answer is taken with take_answer(). A statement with parameters sends
+// them and gets its rows in binary form (postgres/binary_values.h). START_REPLICATION's answer
+// leaves it in copy-both, where ReplicationStream takes over the socket. Owns the PGconn and its
+// FdWatch; outlived by the loop. Thread: loop; nothing blocks except name look-up inside libpq
+// (give hostaddr to avoid it). Errors of the connection close it and come from drive(); errors of a
 // statement are its answer. The dsn is fetched at each open() and never printed.
 // Limits: one address may take connect_timeout; a statement may have a deadline.
 #pragma once
@@ -16,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "outrider/base/clock.h"
 #include "outrider/base/result.h"
@@ -37,6 +39,14 @@ struct ConnectionOptions {
   std::chrono::milliseconds dead_after{30'000};  ///< For TCP keepalives and unsent bytes.
   std::chrono::milliseconds lock_timeout{10'000};
   std::chrono::milliseconds wal_sender_timeout{0};  ///< Replication only; zero: the server's.
+  bool durable_writes = false;  ///< synchronous_commit=on, and of several hosts one that writes.
+  std::string dsn_name = "source.dsn";  ///< The option that holds the dsn, for messages.
+};
+
+/// One parameter in binary form; the bytes must live until send() returns.
+struct SqlParameter {
+  std::uint32_t type_oid = 0;
+  std::optional<std::string_view> bytes;  ///< Nothing is NULL.
 };
 
 /// One statement's outcome.
@@ -62,6 +72,10 @@ class Connection {
 
   /// Only in state idle. `timeout` zero: none.
   Result<> send(const std::string& sql, Now now, std::chrono::milliseconds timeout);
+  /// The same with parameters $1, $2, …; values of the answer are in binary form too. At most
+  /// 65535 parameters and less than 1 GiB in all.
+  Result<> send(const std::string& sql, const std::vector<SqlParameter>& parameters, Now now,
+                std::chrono::milliseconds timeout);
 
   /// The answer to the last statement, once.
   std::optional<Answer> take_answer();
@@ -104,6 +118,7 @@ class Connection {
   bool collect();
   void finish_statement();
   Result<> begin_statement(const std::string& sql, Now now, std::chrono::milliseconds timeout);
+  Result<> after_send(bool sent, Now now, std::chrono::milliseconds timeout);
   void rewatch(bool readable, bool writable);
   static void keep_notice(void* self, const pg_result* notice);
 

@@ -57,7 +57,8 @@ Result<std::map<std::string, std::string>> connection_parameters(const std::stri
       PQconninfoParse(dsn.c_str(), &complaint), &PQconninfoFree);
   PQfreemem(complaint);  // It may quote a piece of a password.
   if (parsed == nullptr) {
-    return fail(ErrorKind::configuration, "\"source.dsn\" is no valid PostgreSQL connection string",
+    return fail(ErrorKind::configuration,
+                "\"" + options.dsn_name + "\" is no valid PostgreSQL connection string",
                 "write it as postgresql://user@host:port/database or as key=value pairs, with "
                 "special characters percent-encoded or quoted");
   }
@@ -67,13 +68,18 @@ Result<std::map<std::string, std::string>> connection_parameters(const std::stri
       values[option->keyword] = option->val;
     }
   }
+  bool several = false;
   for (const char* list : {"host", "hostaddr", "port"}) {
     if (auto found = values.find(list); found != values.end()) {
+      several = several || found->second.find(',') != std::string::npos;
       rotate_list(found->second, rotation);
     }
   }
   add_keepalives(values, options.dead_after);
   values["client_encoding"] = "UTF8";
+  if (options.durable_writes && several) {
+    values.try_emplace("target_session_attrs", "read-write");
+  }
   if (options.replication) {
     values["replication"] = "database";
     values["application_name"] = options.application_name;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "outrider/route/outbox_layout.h"
+#include "postgres/dead_letter_schema.h"
 #include "postgres/preflight_judge.h"
 #include "postgres/sql_text.h"
 
@@ -111,6 +112,29 @@ void add_tables(const PipelineConfig& pipeline, const std::vector<QualifiedName>
   }
 }
 
+void add_dead_letters(const std::string& role, std::vector<InitStatement>& statements) {
+  statements.push_back({
+      InitPart::schema,
+      "schema outrider of the dead-letter table",
+      "CREATE SCHEMA IF NOT EXISTS outrider",
+      "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'outrider'",
+  });
+  statements.push_back({
+      InitPart::dead_letters,
+      "dead-letter table outrider.dead_letters and view outrider.outbox_dead_letters",
+      dead_letter_objects_sql(),
+      dead_letter_objects_present_sql(),
+  });
+  if (!role.empty()) {
+    statements.push_back({
+        InitPart::grant,
+        "the role may write, read and delete dead letters",
+        dead_letter_grants_sql(role),
+        dead_letter_grants_present_sql(role),
+    });
+  }
+}
+
 // CREATE PUBLICATION for the first run, ADD TABLE for a table that joined the configuration since.
 InitStatement create_publication(const SourceConfig& source,
                                  const std::vector<QualifiedName>& tables) {
@@ -158,6 +182,10 @@ bool needs(const std::vector<InitStatement>& missing, InitPart part) {
 
 }  // namespace
 
+bool keeps_dead_letters_here(const PipelineConfig& pipeline) {
+  return pipeline.dead_letters.topic.empty() && pipeline.dead_letters.dsn.empty();
+}
+
 Result<std::vector<InitStatement>> init_statements(const PipelineConfig& pipeline,
                                                    const InitOptions& options) {
   std::vector<QualifiedName> tables;
@@ -178,6 +206,9 @@ Result<std::vector<InitStatement>> init_statements(const PipelineConfig& pipelin
   }
   if (options.create_tables) {
     add_tables(pipeline, tables, statements);
+  }
+  if (keeps_dead_letters_here(pipeline)) {
+    add_dead_letters(options.role, statements);
   }
   statements.push_back(create_publication(pipeline.source, tables));
   if (options.create_slot) {
@@ -231,6 +262,11 @@ Result<std::string> init_sql(const PipelineConfig& pipeline, const InitOptions& 
     script += "-- wal_level is '" + options.wal_level +
               "' on this server and must be 'logical' first: run ALTER SYSTEM SET wal_level =\n"
               "-- 'logical' and restart PostgreSQL.\n";
+  }
+  if (!pipeline.dead_letters.dsn.empty() && pipeline.dead_letters.topic.empty()) {
+    script +=
+        "-- The dead-letter table belongs into the database of dead_letters.dsn: there, run "
+        "psql -f\n-- sql/dead_letters.sql.\n";
   }
   script += "\\set ON_ERROR_STOP on\n";
   for (const InitStatement& statement : statements) {

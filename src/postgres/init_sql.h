@@ -1,6 +1,6 @@
 // The statements that prepare a database for the relay: what `outrider init` prints or applies.
 //
-// Each statement stands alone and can be run twice. The order matters: role, table, publication,
+// Each statement stands alone and can be run twice. The order matters: role, tables, publication,
 // slot (a slot decodes with the publication as it was when the WAL was written). The slot comes
 // last and in a transaction of its own: the server refuses to make one in a transaction that has
 // written. Pure; errors are `configuration` (a table name that cannot be read, a server without
@@ -28,7 +28,10 @@ struct InitOptions {
   bool create_slot = true;
 };
 
-enum class InitPart : std::uint8_t { role, grant, schema, table, publication, slot };
+/// Whether the pipeline's dead letters go to a table in the source's own database.
+bool keeps_dead_letters_here(const PipelineConfig& pipeline);
+
+enum class InitPart : std::uint8_t { role, grant, schema, table, dead_letters, publication, slot };
 
 struct InitStatement {
   InitPart part;

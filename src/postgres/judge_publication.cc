@@ -43,6 +43,16 @@ std::string past_rows_warning(const Case& known) {
          "\", not even afterwards: see docs/OPERATIONS.md on a publication that was dropped";
 }
 
+/// What the slot has not passed yet and was written as the publication is now.
+std::string passed_rows_warning(const Case& known) {
+  if (!known.facts.slot) {
+    return {};
+  }
+  return "; rows written meanwhile never arrive: those from " +
+         known.facts.slot->confirmed_flush_lsn.to_string() +
+         " on may be missing (docs/OPERATIONS.md, \"Rows that never arrived\")";
+}
+
 Result<> plan_creation(const Case& known, const std::vector<OutboxTable>& tables, StartPlan& plan) {
   const std::string sql = creation(known, tables);
   const std::string missing = publication_name(known) + " does not exist";
@@ -94,7 +104,8 @@ Result<> check_publishes(const Case& known, const std::vector<OutboxTable>& tabl
       }
     }
     return fail(ErrorKind::configuration, publication_name(known) + " does not publish inserts",
-                "run " + alter(known) + " SET (publish = '" + join(kinds, ", ") + "')");
+                "run " + alter(known) + " SET (publish = '" + join(kinds, ", ") + "')" +
+                    passed_rows_warning(known));
   }
   for (const OutboxTable& table : tables) {
     if (table.facts->kind == 'p' && !publication.via_root) {
@@ -117,10 +128,11 @@ Result<> check_membership(const Case& known, const std::vector<OutboxTable>& tab
   if (missing.empty()) {
     return {};
   }
-  return fail(ErrorKind::configuration,
-              publication_name(known) + " lacks " + join(missing, " and ") +
-                  ", whose rows would be passed over",
-              "run " + alter(known) + " ADD TABLE " + join(missing, ", "));
+  return fail(
+      ErrorKind::configuration,
+      publication_name(known) + " lacks " + join(missing, " and ") +
+          ", whose rows would be passed over",
+      "run " + alter(known) + " ADD TABLE " + join(missing, ", ") + passed_rows_warning(known));
 }
 
 std::string add_again(const Case& known, const std::string& table) {
@@ -187,7 +199,7 @@ Result<> check_publication(const Case& known, const std::vector<OutboxTable>& ta
       return fail(ErrorKind::configuration,
                   publication_name(known) + " has a row filter for " + name +
                       ", the rows it hides would be passed over",
-                  add_again(known, name));
+                  add_again(known, name) + passed_rows_warning(known));
     }
     if (published.columns_known) {
       OUTRIDER_TRY(check_columns(known, table, published, plan));

@@ -48,6 +48,21 @@ Result<> check_slot_fit(const SlotFacts& slot, const Case& known) {
   return {};
 }
 
+/// What keeps a new slot from the same end. The reasons are the server's since 17 (manual,
+/// "pg_replication_slots"); of 16 only the conflict is known.
+std::string prevention(const std::string& reason) {
+  if (reason == "idle_timeout") {
+    return "raise idle_replication_slot_timeout above the longest stop of the relay (0: no limit)";
+  }
+  if (reason == "rows_removed" || reason == "conflict with recovery") {
+    return "set hot_standby_feedback = on and primary_slot_name on the standby";
+  }
+  if (reason == "wal_level_insufficient") {
+    return "keep wal_level = 'logical' on the primary";
+  }
+  return "raise max_slot_wal_keep_size";
+}
+
 Result<> check_slot_health(const SlotFacts& slot, const Case& known) {
   const std::string name = "replication slot \"" + known.source.slot + "\"";
   if (slot.wal_status == "lost" || !slot.invalidation_reason.empty()) {
@@ -56,8 +71,8 @@ Result<> check_slot_health(const SlotFacts& slot, const Case& known) {
     return fail(ErrorKind::fatal,
                 name + " was invalidated by the server (" + why + "), events in it are lost to it",
                 "look into the table for events that were not relayed, then make the slot anew: " +
-                    drop_slot_sql(known.source.slot) +
-                    ", and raise max_slot_wal_keep_size so that it does not happen again",
+                    drop_slot_sql(known.source.slot) + ", and so that it does not happen again " +
+                    prevention(why),
                 "55000");
   }
   if (slot.synced && known.facts.in_recovery) {

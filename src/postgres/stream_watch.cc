@@ -37,8 +37,9 @@ WalsenderActivity activity_of(bool exists, const std::string& wait_event) {
              : WalsenderActivity::working;
 }
 
-StreamWatch::StreamWatch(Connection& control, const SourceConfig& source, const NoteSink& note)
-    : control_(control), source_(source), note_(note) {}
+StreamWatch::StreamWatch(Connection& control, const SourceConfig& source, CatalogWatch& catalog,
+                         const NoteSink& note)
+    : control_(control), source_(source), catalog_(catalog), note_(note) {}
 
 void StreamWatch::begin(int walsender_pid, std::string application_name, Now now) {
   end();
@@ -54,6 +55,8 @@ void StreamWatch::end() {
   lookup_rows_.reset();
   activity_ = WalsenderActivity::unknown;
   asked_at_ = answered_question_at_ = MonoTime{};
+  next_look_.reset();
+  looked_at_ = answered_look_at_ = MonoTime{};
   gone_answers_ = 0;
   shutdown_suspected_ = down_noted_ = fresh_connection_ = false;
 }
@@ -82,6 +85,9 @@ Result<> StreamWatch::drive(Now now) {
   if (!was_idle && down_noted_) {
     down_noted_ = false;
     note_(SourceNote{LogLevel::info, "control connection is back", {}});
+    if (next_look_) {
+      next_look_ = now.mono;
+    }
   }
   return ask(now);
 }
@@ -113,6 +119,9 @@ Result<> StreamWatch::on_control_lost(const Error& error, Now now) {
 Result<> StreamWatch::on_answer(Answer answer, Now now) {
   Asking asked = std::exchange(asking_, Asking::nothing);
   shutdown_suspected_ = false;
+  if (asked == Asking::catalog) {
+    return on_catalog(answer);
+  }
   if (answer.error) {
     return fail(classify_server_error("cannot ask the catalogue", *answer.error));
   }
@@ -141,6 +150,40 @@ Result<> StreamWatch::on_state(const QueryResult& rows, Now now) {
   gone_answers_ = activity_ == WalsenderActivity::gone ? gone_answers_ + 1 : 0;
   if (gone_answers_ >= 2 || (gone_answers_ == 1 && fresh)) {
     return fail(ErrorKind::transient, "the walsender is gone from the server");
+  }
+  return {};
+}
+
+void StreamWatch::watch_catalog(Now now) { next_look_ = now.mono; }
+
+// A look that fails leaves the rest as it is: the bounds of the next report are the wider for it.
+Result<> StreamWatch::on_catalog(const Answer& answer) {
+  answered_look_at_ = looked_at_;
+  if (answer.error) {
+    std::string trouble =
+        describe(classify_server_error("cannot watch the catalogue", *answer.error));
+    if (trouble != look_trouble_) {
+      note_(SourceNote{LogLevel::warn, "cannot watch the catalogue", {{"error", trouble}}});
+      look_trouble_ = std::move(trouble);
+    }
+    return {};
+  }
+  look_trouble_.clear();
+  CatalogReport report = catalog_.take(answer.rows);
+  switch (report.kind) {
+    case CatalogReport::Kind::nothing:
+      break;
+    case CatalogReport::Kind::changed:
+      note_(SourceNote{LogLevel::info, "the catalogue changed", {{"what", report.what}}});
+      break;
+    case CatalogReport::Kind::gap:
+      note_(SourceNote{LogLevel::warn,
+                       "rows may be missing",
+                       {{"what", report.what}, {"rows", report.rows}, {"hint", report.hint}}});
+      break;
+    case CatalogReport::Kind::drift:
+      return fail(ErrorKind::fatal, "the catalogue drifted: " + report.what + "; " + report.rows,
+                  report.hint);
   }
   return {};
 }
@@ -182,6 +225,11 @@ Result<> StreamWatch::ask(Now now) {
     asked_at_ = now.mono;
     next_ask_ = now.mono + std::chrono::milliseconds(source_.watch_interval_ms);
     sql = state_sql();
+  } else if (next_look_ && now.mono >= *next_look_) {
+    asking_ = Asking::catalog;
+    looked_at_ = now.mono;
+    next_look_ = now.mono + kCatalogTurns * std::chrono::milliseconds(source_.watch_interval_ms);
+    sql = catalog_.statement();
   } else {
     return {};
   }
@@ -204,7 +252,7 @@ std::optional<MonoTime> StreamWatch::deadline() const {
     case Connection::State::closed:
       return next_open_;
     case Connection::State::idle:
-      return next_ask_;
+      return next_look_ ? std::min(next_ask_, *next_look_) : next_ask_;
     default:
       return control_.deadline();
   }

@@ -2,9 +2,10 @@
 //
 // Asks once in a while whether the walsender counts as synchronous (then every commit of the
 // database would wait for us: leave at once) and what it is doing (so that silence can be judged),
-// and answers look-ups of partitions in between. Uses, does not own, the control connection: opens
-// it again when it is lost, without disturbing the stream; only a server that shuts down ends the
-// stream. Thread: loop. Errors: whatever drive() returns must close the stream.
+// looks at the catalogue for CatalogWatch, and answers look-ups of partitions in between. Uses,
+// does not own, the control connection: opens it again when it is lost, without disturbing the
+// stream; only a server that shuts down ends the stream, and a catalogue that drifted. Thread:
+// loop. Errors: whatever drive() returns must close the stream.
 #pragma once
 
 #include <chrono>
@@ -15,6 +16,7 @@
 #include "outrider/base/clock.h"
 #include "outrider/base/result.h"
 #include "outrider/config/config.h"
+#include "postgres/catalog_watch.h"
 #include "postgres/connection.h"
 #include "postgres/notes.h"
 
@@ -33,7 +35,11 @@ WalsenderActivity activity_of(bool exists, const std::string& wait_event);
 
 class StreamWatch {
  public:
-  StreamWatch(Connection& control, const SourceConfig& source, const NoteSink& note);
+  /// The catalogue is looked at every so many watch_interval_ms.
+  static constexpr int kCatalogTurns = 3;
+
+  StreamWatch(Connection& control, const SourceConfig& source, CatalogWatch& catalog,
+              const NoteSink& note);
 
   void begin(int walsender_pid, std::string application_name, Now now);
   void end();
@@ -48,21 +54,29 @@ class StreamWatch {
   void ask_now(Now now) { next_ask_ = now.mono; }
   WalsenderActivity activity_since(MonoTime asked) const;
 
+  /// Look at the catalogue from now on.
+  void watch_catalog(Now now);
+  /// Look as soon as the connection is free; `looked_since` tells when the answer is there.
+  void look_now(Now now) { next_look_ = now.mono; }
+  bool looked_since(MonoTime asked) const { return answered_look_at_ >= asked; }
+
   std::optional<MonoTime> deadline() const;
   std::uint64_t reconnects() const { return reconnects_; }
 
  private:
-  enum class Asking : std::uint8_t { nothing, state, lookup };
+  enum class Asking : std::uint8_t { nothing, state, lookup, catalog };
 
   Result<> on_control_lost(const Error& error, Now now);
   Result<> on_answer(Answer answer, Now now);
   Result<> on_state(const QueryResult& rows, Now now);
+  Result<> on_catalog(const Answer& answer);
   void release_waiting_commits(Now now);
   Result<> ask(Now now);
   std::string state_sql() const;
 
   Connection& control_;
   const SourceConfig& source_;
+  CatalogWatch& catalog_;
   const NoteSink& note_;
   int walsender_pid_ = 0;
   std::string application_name_;
@@ -73,6 +87,10 @@ class StreamWatch {
   MonoTime next_open_{};
   MonoTime asked_at_{};
   MonoTime answered_question_at_{};
+  std::optional<MonoTime> next_look_;  ///< Nothing: the catalogue is not watched yet.
+  MonoTime looked_at_{};
+  MonoTime answered_look_at_{};
+  std::string look_trouble_;  ///< The last look's error, told once.
   WalsenderActivity activity_ = WalsenderActivity::unknown;
   int gone_answers_ = 0;
   bool shutdown_suspected_ = false;

@@ -14,6 +14,9 @@ using std::chrono::milliseconds;
 
 /// A server that shuts down asks for replies tens of thousands of times a second.
 constexpr milliseconds kReplyGap{5};
+/// So long a row waits for a look at the catalogue; then it goes on, and the look comes when it
+/// can.
+constexpr milliseconds kLookPatience{2'000};
 
 ConnectionOptions connection_options(const SourceConfig& source, const DsnProvider& dsn,
                                      bool replication) {
@@ -65,7 +68,8 @@ WalSource::WalSource(EventLoop& loop, const SourceConfig& source, const OutboxCo
       control_(loop, connection_options(source, dsn, false)),
       stream_(loop, connection_options(source, dsn, true),
               std::chrono::microseconds(source.read_pause_us)),
-      watch_(control_, source_, note_),
+      catalog_(source, outbox),
+      watch_(control_, source_, catalog_, note_),
       partitions_(std::move(partitions)),
       silence_(milliseconds(source.silence_probe_ms)),
       application_name_(walsender_application_name(source.slot)) {}
@@ -81,15 +85,27 @@ void WalSource::close() {
   watch_.end();
   preflight_.reset();
   held_.reset();
+  held_for_look_.reset();
   deferred_reply_.reset();
   start_pending_ = false;
   step_ = Step::closed;
 }
 
 tl::unexpected<Error> WalSource::close_with(Error error) {
-  error = judge_repeated(std::move(error));
+  error = with_last_good(judge_repeated(std::move(error)));
   close();
   return fail(std::move(error));
+}
+
+// What preflight refuses at a reconnect may have been so for a while.
+Error WalSource::with_last_good(Error error) const {
+  std::optional<Lsn> good = catalog_.last_good();
+  if (good && step_ == Step::preflight && error.kind == ErrorKind::configuration &&
+      error.code.empty()) {
+    error.message += "; the catalogue was last seen good at " + good->to_string() +
+                     ", and rows written since may never arrive";
+  }
+  return error;
 }
 
 // A row that the server cannot decode ends the stream each time it is reached. It must not be
@@ -162,7 +178,12 @@ Result<bool> WalSource::next(Change& change, Now now) {
   }
   if (start_pending_) {
     start_pending_ = false;
-    change = StreamStart{started_from_, milliseconds(plan_.wal_sender_timeout_ms), waited_};
+    catalog_.begin({plan_.plugin, plan_.server_version_num, started_from_, slot_created_now_});
+    watch_.watch_catalog(now);
+    change = StreamStart{started_from_,    milliseconds(plan_.wal_sender_timeout_ms),
+                         waited_,          slot_created_now_,
+                         server_wal_end_,  plan_.confirmed_flush_lsn,
+                         slot_restart_lsn_};
     return true;
   }
   if (deferred_reply_ && now.mono >= reply_allowed_) {
@@ -171,7 +192,7 @@ Result<bool> WalSource::next(Change& change, Now now) {
     return true;
   }
   table_at_fault_ = false;
-  Result<bool> given = held_ ? on_lookup(change) : pull_change(change, now);
+  Result<bool> given = held_ ? on_held(change, now) : pull_change(change, now);
   if (!given && given.error().kind != ErrorKind::poison && !table_at_fault_) {
     return close_with(std::move(given).error());
   }
@@ -213,7 +234,7 @@ Result<bool> WalSource::on_message(std::span<char> message, Change& change, Now 
     return fail(std::move(decoded).error());
   }
   change = *decoded;
-  return on_change(change);
+  return on_change(change, now);
 }
 
 /// A request for a reply inside the gap is kept for later, never forgotten.
@@ -231,14 +252,14 @@ bool WalSource::on_keepalive(const PrimaryKeepalive& keepalive, Change& change, 
   return true;
 }
 
-Result<bool> WalSource::on_change(Change& change) {
+Result<bool> WalSource::on_change(Change& change, Now now) {
   if (const auto* begin = std::get_if<Begin>(&change)) {
     transaction_ = begin->commit_lsn;
     return true;
   }
   auto* insert = std::get_if<Insert>(&change);
   if (insert == nullptr || !plan_.follows_all_tables) {
-    return true;
+    return insert == nullptr || !must_look_first(*insert, now);
   }
   Result<PartitionMap::Place> place = partitions_.place(*insert->relation);
   table_at_fault_ = !place;
@@ -252,6 +273,32 @@ Result<bool> WalSource::on_change(Change& change) {
     return false;
   }
   insert->root = place->root;
+  return true;
+}
+
+// Under pgoutput a renamed table's rows come under the new name, and a swapped or re-added one
+// brings a new layout: look before what lies behind can be confirmed.
+bool WalSource::must_look_first(const Insert& insert, Now now) {
+  if (plan_.plugin != Plugin::pgoutput || !catalog_.needs_look(*insert.relation)) {
+    return false;
+  }
+  held_ = insert;
+  held_for_look_ = now.mono;
+  apply_reading();
+  watch_.look_now(now);
+  return true;
+}
+
+Result<bool> WalSource::on_held(Change& change, Now now) {
+  if (!held_for_look_) {
+    return on_lookup(change);
+  }
+  if (!watch_.looked_since(*held_for_look_) && now.mono < *held_for_look_ + kLookPatience) {
+    return false;
+  }
+  held_for_look_.reset();
+  change = *std::exchange(held_, std::nullopt);
+  apply_reading();
   return true;
 }
 
@@ -296,6 +343,7 @@ void WalSource::finish() {
   step_ = Step::finishing;
   deferred_reply_.reset();
   held_.reset();
+  held_for_look_.reset();
   // A failure shows when the answer is read.
   (void)stream_.finish();
 }
@@ -306,6 +354,8 @@ SourceState WalSource::state() const {
       return SourceState::closed;
     case Step::waiting:
       return SourceState::waiting;
+    case Step::asking:
+      return SourceState::asking;
     case Step::streaming:
       return SourceState::streaming;
     case Step::finishing:
@@ -330,6 +380,9 @@ std::optional<MonoTime> WalSource::deadline() const {
       std::optional<MonoTime> at = earlier(stream_.deadline(), watch_.deadline());
       if (reading_ && !held_) {
         at = earlier(at, silence_.deadline());
+      }
+      if (held_for_look_) {
+        at = earlier(at, *held_for_look_ + kLookPatience);
       }
       return deferred_reply_ ? earlier(at, reply_allowed_) : at;
     }

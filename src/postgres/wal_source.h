@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "outrider/decode/decoder.h"
 #include "outrider/loop/event_loop.h"
 #include "outrider/relay/ports.h"
+#include "postgres/catalog_watch.h"
 #include "postgres/connection.h"
 #include "postgres/notes.h"
 #include "postgres/partition_map.h"
@@ -47,6 +49,10 @@ class WalSource final : public ChangeSource {
   Result<> send_status(const StandbyStatus& status, Now now) override;
   void finish() override;
   void close() override;
+  const SlotIdentity& identity() const override { return identity_; }
+  std::optional<Lsn> fork_of(std::uint32_t timeline) const override;
+  Lsn wal_end() const override { return server_wal_end_; }
+  void allow_creation() override;
   SourceState state() const override;
   bool has_buffered() const override;
   std::optional<MonoTime> deadline() const override;
@@ -66,6 +72,9 @@ class WalSource final : public ChangeSource {
     preparing,
     waiting,
     stream_connecting,
+    identifying,
+    reading_history,
+    asking,
     arming,
     creating_slot,
     rechecking,
@@ -91,6 +100,10 @@ class WalSource final : public ChangeSource {
   Result<bool> begin_preflight(Now now);
   Result<bool> send_statement(Now now);
   Result<bool> on_stream_connected(Now now);
+  Result<bool> on_identified(Now now);
+  Result<bool> on_history(Now now);
+  Result<bool> begin_slot(Now now);
+  Result<bool> on_allowed(Now now);
   Result<bool> on_armed(Now now);
   Result<bool> on_creating_slot(Now now);
   Result<bool> on_slot_refused(const ServerError& error, Now now);
@@ -109,8 +122,11 @@ class WalSource final : public ChangeSource {
   Result<bool> on_message(std::span<char> message, Change& change, Now now);
   bool on_keepalive(const PrimaryKeepalive& keepalive, Change& change, Now now);
   tl::unexpected<Error> close_with(Error error);
-  Result<bool> on_change(Change& change);
+  Result<bool> on_change(Change& change, Now now);
+  bool must_look_first(const Insert& insert, Now now);
+  Result<bool> on_held(Change& change, Now now);
   Result<bool> on_lookup(Change& change);
+  Error with_last_good(Error error) const;
   void apply_reading();
   Error judge_repeated(Error error);
   void note(LogLevel level, std::string message,
@@ -123,6 +139,7 @@ class WalSource final : public ChangeSource {
   bool leave_nothing_ = false;
   Connection control_;
   ReplicationStream stream_;
+  CatalogWatch catalog_;
   StreamWatch watch_;
   PartitionMap partitions_;
   SilenceJudge silence_;
@@ -139,6 +156,12 @@ class WalSource final : public ChangeSource {
   MonoTime next_note_{};
   bool recheck_sent_ = false;
   bool slot_created_ = false;
+  bool slot_created_now_ = false;  ///< Since open().
+  bool creation_allowed_ = false;
+  SlotIdentity identity_;
+  std::map<std::uint32_t, Lsn> forks_;  ///< Where each ancestor of our timeline ended.
+  Lsn slot_restart_lsn_;
+  Lsn server_wal_end_;  ///< When the stream's connection was made.
 
   // The stream.
   std::unique_ptr<Decoder> decoder_;
@@ -148,8 +171,9 @@ class WalSource final : public ChangeSource {
   bool waited_ = false;  ///< For the slot, since open().
   bool reading_ = true;
   int walsender_pid_ = 0;
-  Lsn transaction_;              ///< Commit position of the transaction being received, for errors.
-  std::optional<Insert> held_;   ///< Waits for the catalogue's answer.
+  Lsn transaction_;             ///< Commit position of the transaction being received, for errors.
+  std::optional<Insert> held_;  ///< Waits for the catalogue's answer.
+  std::optional<MonoTime> held_for_look_;  ///< Since when `held_` waits for CatalogWatch's look.
   bool table_at_fault_ = false;  ///< The last error of next() is about a table, not the link.
   std::optional<Keepalive> deferred_reply_;
   MonoTime reply_allowed_{};

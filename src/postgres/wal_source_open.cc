@@ -1,10 +1,12 @@
 // WalSource from closed to streaming: one step after another, none of them waiting.
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <utility>
 
 #include "outrider/base/check.h"
 #include "postgres/sql_text.h"
+#include "postgres/timeline_history.h"
 #include "postgres/wal_source.h"
 
 namespace outrider {
@@ -28,6 +30,7 @@ std::string blockers_sql(int pid) {
 
 void WalSource::open(std::optional<Lsn> resume_from, Now) {
   waited_ = false;
+  slot_created_now_ = false;
   OUTRIDER_CHECK(step_ == Step::closed, "a source is opened when closed");
   resume_from_ = resume_from;
   step_ = Step::control_connecting;
@@ -60,6 +63,12 @@ Result<bool> WalSource::advance(Now now) {
       return on_waiting(now);
     case Step::stream_connecting:
       return on_stream_connected(now);
+    case Step::identifying:
+      return on_identified(now);
+    case Step::reading_history:
+      return on_history(now);
+    case Step::asking:
+      return on_allowed(now);
     case Step::arming:
       return on_armed(now);
     case Step::creating_slot:
@@ -238,8 +247,68 @@ Result<bool> WalSource::on_stream_connected(Now now) {
     return false;
   }
   walsender_pid_ = stream_.connection().backend_pid();
+  step_ = Step::identifying;
+  OUTRIDER_TRY(stream_.connection().send("IDENTIFY_SYSTEM", now, kQueryTimeout));
+  return true;
+}
+
+// Every role that may replicate may ask this, and it is asked where the stream will run.
+Result<bool> WalSource::on_identified(Now now) {
+  std::optional<Answer> answer = stream_.connection().take_answer();
+  if (!answer) {
+    return false;
+  }
+  if (answer->error) {
+    return fail(classify_server_error("cannot identify the server", *answer->error));
+  }
+  const std::string timeline = answer->rows.text(0, "timeline");
+  identity_.system_id = answer->rows.text(0, "systemid");
+  identity_.database = answer->rows.text(0, "dbname");
+  identity_.slot = source_.slot;
+  identity_.timeline = 0;
+  std::from_chars(timeline.data(), timeline.data() + timeline.size(), identity_.timeline);
+  server_wal_end_ = Lsn::parse(answer->rows.text(0, "xlogpos")).value_or(Lsn());
+  forks_.clear();
+  if (identity_.timeline <= 1) {
+    return begin_slot(now);
+  }
+  step_ = Step::reading_history;
+  OUTRIDER_TRY(stream_.connection().send("TIMELINE_HISTORY " + std::to_string(identity_.timeline),
+                                         now, kQueryTimeout));
+  return true;
+}
+
+Result<bool> WalSource::on_history(Now now) {
+  std::optional<Answer> answer = stream_.connection().take_answer();
+  if (!answer) {
+    return false;
+  }
+  if (answer->error) {
+    return fail(classify_server_error("cannot read the server's timeline history", *answer->error));
+  }
+  forks_ = parse_timeline_history(answer->rows.text(0, "content"));
+  return begin_slot(now);
+}
+
+Result<bool> WalSource::begin_slot(Now now) {
   if (!plan_.create_slot) {
     return begin_recheck(now);
+  }
+  step_ = Step::asking;
+  creation_allowed_ = leave_nothing_;
+  return true;
+}
+
+std::optional<Lsn> WalSource::fork_of(std::uint32_t timeline) const {
+  const auto fork = forks_.find(timeline);
+  return fork == forks_.end() ? std::nullopt : std::optional(fork->second);
+}
+
+void WalSource::allow_creation() { creation_allowed_ = true; }
+
+Result<bool> WalSource::on_allowed(Now now) {
+  if (!creation_allowed_) {
+    return false;
   }
   step_ = Step::arming;
   OUTRIDER_TRY(stream_.connection().send("SELECT 1", now, kQueryTimeout));
@@ -270,10 +339,11 @@ Result<bool> WalSource::on_creating_slot(Now now) {
   if (answer->error) {
     return on_slot_refused(*answer->error, now);
   }
-  slot_created_ = true;
+  slot_created_ = slot_created_now_ = true;
   std::string consistent_point =
       answer->rows.rows.empty() ? std::string() : answer->rows.text(0, "consistent_point");
   plan_.confirmed_flush_lsn = Lsn::parse(consistent_point).value_or(Lsn());
+  server_wal_end_ = std::max(server_wal_end_, plan_.confirmed_flush_lsn);
   note(LogLevel::info, leave_nothing_ ? "temporary slot created" : "slot created",
        {{"slot", source_.slot},
         {"plugin", to_string(plan_.plugin)},
@@ -335,8 +405,9 @@ Result<bool> WalSource::on_rechecked(Now now) {
     recheck_sent_ = true;
     OUTRIDER_TRY(control_.send(
         "SELECT pg_catalog.current_setting('synchronous_standby_names') AS names, "
-        "(SELECT confirmed_flush_lsn FROM pg_catalog.pg_replication_slots WHERE slot_name = " +
-            quote_literal(source_.slot) + ") AS confirmed",
+        "s.confirmed_flush_lsn AS confirmed, s.restart_lsn AS restart "
+        "FROM (SELECT 1) AS one LEFT JOIN pg_catalog.pg_replication_slots s ON s.slot_name = " +
+            quote_literal(source_.slot),
         now, kQueryTimeout));
     return false;
   }
@@ -354,6 +425,7 @@ Result<bool> WalSource::on_rechecked(Now now) {
   if (std::optional<Lsn> lsn = Lsn::parse(answer->rows.text(0, "confirmed"))) {
     plan_.confirmed_flush_lsn = std::max(plan_.confirmed_flush_lsn, *lsn);
   }
+  slot_restart_lsn_ = Lsn::parse(answer->rows.text(0, "restart")).value_or(Lsn());
   started_from_ = std::max(resume_from_.value_or(Lsn()), plan_.confirmed_flush_lsn);
   step_ = Step::starting;
   OUTRIDER_TRY(stream_.connection().send(start_replication_sql(source_.slot, started_from_, plan_),

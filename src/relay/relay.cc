@@ -9,7 +9,8 @@
 namespace outrider {
 namespace {
 
-constexpr std::chrono::minutes kSinkLossWindow{1};
+constexpr std::chrono::milliseconds kTopicFirst{1'000};
+constexpr std::chrono::milliseconds kTopicMax{30'000};
 
 bool may_follow(Phase from, Phase to) {
   switch (from) {
@@ -57,13 +58,17 @@ const char* to_string(Phase phase) {
 }
 
 Relay::Relay(const RelayOptions& options, ChangeSource& source, EventSink& sink,
-             RecordMapper& mapper, RelayObserver& observer)
+             RecordMapper& mapper, RelayObserver& observer, DeadLetterPlace* place)
     : options_(options),
       source_(source),
       sink_(sink),
       mapper_(mapper),
       observer_(observer),
+      place_(place),
       gate_(options.in_flight_records_max, options.in_flight_bytes_max),
+      breaker_(options.dead_letters.burst, options.dead_letters.per_minute),
+      topic_backoff_(kTopicFirst, kTopicMax, options.random_seed),
+      retry_(mapper, options.dead_letters),
       backoff_(options.reconnect_first, options.reconnect_max, options.random_seed),
       status_interval_(options.status_interval) {}
 
@@ -75,13 +80,21 @@ void Relay::turn(Now now) {
     opened_ = true;
     source_.open(std::nullopt, now);
   }
+  notice_freeze(now);
   drive_sink(now);
   serve_reports(now);
+  serve_place(now);
   drive_source(now);
+  advance_session(now);
+  serve_retry(now);
   pull_changes(now);
   advance_stop(now);
   send_status_if_due(now);
   update_reading();
+  next_due_ = deadline(now);
+  if (next_due_) {
+    next_due_ = std::max(*next_due_, now.mono);
+  }
 }
 
 void Relay::request_stop(Now now) {
@@ -114,70 +127,6 @@ void Relay::stop_with(Error error, Now now) {
   held_ = false;
 }
 
-// ---- losing one side -------------------------------------------------------------------------
-
-void Relay::lose_source(Error error, Now now) {
-  held_ = false;
-  link_up_ = false;
-  tracker_.link_lost();
-  source_.close();
-  if (error.kind != ErrorKind::transient) {
-    // When the slot is gone, what is in flight may be the only copy left: wait for its acks. After
-    // a configuration error the server still has it all.
-    const bool may_be_only_copy = error.kind == ErrorKind::fatal && phase_ != Phase::finishing;
-    stop_with(std::move(error), now);
-    enter(may_be_only_copy ? Phase::draining : Phase::stopped);
-    return;
-  }
-  ++counters_.source_losses;
-  auto delay = backoff_.next();
-  retry_at_ = now.mono + delay;
-  observer_.on_source_lost(error, delay);
-  if (phase_ == Phase::finishing) {
-    // Whether the server has the last status is unknown; a restart may repeat what it lacks.
-    enter(Phase::stopped);
-  } else if (phase_ != Phase::draining) {
-    enter(Phase::backing_off);
-  }
-}
-
-void Relay::lose_sink(Error error, Now now) {
-  if (stop_error_) {
-    drain_ = false;  // A consequence of what already ends the relay; no more acks will come.
-    return;
-  }
-  if (error.kind != ErrorKind::transient) {
-    drain_ = false;
-    stop_with(std::move(error), now);
-    return;
-  }
-  ++counters_.sink_restarts;
-  sink_losses_.push_back(now.mono);
-  while (now.mono - sink_losses_.front() > kSinkLossWindow) {
-    sink_losses_.pop_front();
-  }
-  if (sink_losses_.size() > options_.sink_losses_max) {
-    error.kind = ErrorKind::fatal;
-    error.message = "the producer was lost " + std::to_string(sink_losses_.size()) +
-                    " times within a minute, last: " + error.message;
-    drain_ = false;
-    stop_with(std::move(error), now);
-    return;
-  }
-  held_ = false;
-  sink_.restart(now);
-  tracker_.rewind();
-  observer_.on_sink_restart(error, tracker_.flushed_lsn());
-  if (stopping()) {
-    drain_ = false;  // What was in flight cannot be acknowledged any more; a restart repeats it.
-    return;
-  }
-  link_up_ = false;
-  source_.close();
-  retry_at_ = now.mono + options_.reconnect_first;
-  enter(Phase::backing_off);
-}
-
 // ---- the parts of a turn ---------------------------------------------------------------------
 
 void Relay::drive_sink(Now now) {
@@ -191,29 +140,34 @@ void Relay::serve_reports(Now now) {
   SinkReport report;
   for (std::uint32_t served = 0; served < kTurnReportsMax && sink_.next_report(report); ++served) {
     if (const auto* delivered = std::get_if<Delivered>(&report)) {
-      tracker_.acknowledge(delivered->sequence);
-      ++counters_.acknowledged;
+      if (!sink_.transactional()) {
+        accepted(delivered->sequence);
+      }
+      if ((delivered->sequence & DeadLetterRetry::kSequenceBit) != 0) {
+        observer_.on_retried(retry_.number(), retry_.event_id(), nullptr);
+        retry_.delivered(*place_, now);
+      } else {
+        tracker_.acknowledge(delivered->sequence);
+        ++counters_.acknowledged;
+      }
+      continue;
+    }
+    if (const auto* taken = std::get_if<Accepted>(&report)) {
+      accepted(taken->sequence);
+      if ((taken->sequence & DeadLetterRetry::kSequenceBit) == 0) {
+        tracker_.accepted(taken->sequence);
+      }
       continue;
     }
     settle(now);  // What is acknowledged counts, whatever becomes of the rest.
     if (auto* refused = std::get_if<Refused>(&report)) {
-      if (refused->error.kind == ErrorKind::transient) {
-        lose_sink(std::move(refused->error), now);
-        return;
-      }
-      ++counters_.refused;
-      if (stop_error_) {
-        return;  // A neighbour in the batch of the one that was told.
-      }
-      OutboxEvent event;
-      event.event_id = refused->event_id;
-      observer_.on_row_refused(event, tracker_.commit_lsn_of(refused->sequence), refused->error);
-      drain_ = false;  // Everything behind a refused record is purged by the gapless guarantee.
-      stop_with(std::move(refused->error), now);
+      take_refused(std::move(*refused), now);
+    } else {
+      lose_sink(std::move(std::get<SinkLost>(report).error), now);
+    }
+    if (phase_ == Phase::backing_off || stop_error_) {
       return;
     }
-    lose_sink(std::move(std::get<SinkLost>(report).error), now);
-    return;
   }
   settle(now);
 }
@@ -221,6 +175,10 @@ void Relay::serve_reports(Now now) {
 void Relay::settle(Now now) {
   while (auto finished = tracker_.pop_finished()) {
     observer_.on_transaction_acked(finished->commit_time, finished->records, now);
+    refusals_.forget_before(tracker_.flushed_lsn());
+  }
+  if (tracker_.flushed_lsn() > confirmed_lsn_ && session_ready()) {
+    sink_.reserve(tracker_.flushed_lsn(), now);
   }
   if (tracker_.idle() && source_.state() == SourceState::streaming && !source_.has_buffered()) {
     caught_up_at_ = now.wall;
@@ -244,6 +202,8 @@ void Relay::drive_source(Now now) {
   }
   if (auto driven = source_.drive(now); !driven) {
     lose_source(std::move(driven).error(), now);
+  } else if (source_.state() == SourceState::asking) {
+    ask_for_creation(now);
   }
 }
 
@@ -253,12 +213,13 @@ bool Relay::may_pull() const {
   }
   switch (phase_) {
     case Phase::starting:
+      return !link_up_;  // Up to StreamStart; then the session is opened first.
     case Phase::streaming:
     case Phase::paused:
-      return gate_.open();
+      return session_ready() && gate_.open() && !rows_wait_for_operator() && !retry_has_turn_;
     case Phase::draining:
       // To the end of the transaction and no further.
-      return gate_.open() && (!link_up_ || tracker_.has_partial());
+      return drain_ && gate_.open() && (!link_up_ || (session_ready() && tracker_.unfinished()));
     case Phase::finishing:
       return true;
     case Phase::backing_off:
@@ -269,19 +230,22 @@ bool Relay::may_pull() const {
 }
 
 void Relay::pull_changes(Now now) {
-  gate_.update(tracker_.span(), tracker_.in_flight_bytes());
-  if (held_ && may_pull()) {
-    held_ = !handle(change_, now);
+  update_gate();
+  if (held_ && may_pull() && now.mono >= held_until_) {
+    held_ = undecodable_ ? !handle_undecodable(now) : !handle(change_, now);
   }
-  gate_.update(tracker_.span(), tracker_.in_flight_bytes());
+  update_gate();
   update_reading();
   for (std::uint32_t pulled = 0; pulled < kTurnChangesMax && !held_ && may_pull(); ++pulled) {
     if (!pull_one(now)) {
       break;
     }
-    gate_.update(tracker_.span(), tracker_.in_flight_bytes());
+    update_gate();
   }
-  const bool blocked = held_ || !gate_.open();
+  if (!held_) {
+    note_held({});
+  }
+  const bool blocked = held_ || !gate_.open() || rows_wait_for_operator();
   if (phase_ == Phase::streaming && blocked) {
     enter(Phase::paused);
   } else if (phase_ == Phase::paused && !blocked) {
@@ -295,10 +259,13 @@ bool Relay::pull_one(Now now) {
   }
   auto pulled = source_.next(change_, now);
   if (!pulled) {
-    if (pulled.error().kind == ErrorKind::poison) {
-      row_.event = OutboxEvent{};
-      refuse_row(std::move(pulled).error(), now);
-    } else if (source_.state() == SourceState::streaming) {
+    if (pulled.error().kind == ErrorKind::poison && tracker_.in_transaction()) {
+      undecodable_ = std::move(pulled).error();
+      raw_row_ = source_.refused_bytes();
+      held_ = !handle_undecodable(now);
+      return true;
+    }
+    if (source_.state() == SourceState::streaming) {
       stop_with(std::move(pulled).error(), now);
     } else {
       lose_source(std::move(pulled).error(), now);
@@ -308,8 +275,22 @@ bool Relay::pull_one(Now now) {
   if (!*pulled) {
     return false;
   }
+  undecodable_.reset();
   held_ = !handle(change_, now);
   return true;
+}
+
+/// While lost rows come again the span is theirs already; only what is under way counts. What a
+/// Kafka transaction has accepted takes no memory of ours but a few bytes.
+void Relay::update_gate() {
+  const std::uint64_t letters = tracker_.in_flight(AckTracker::Place::dead_letters);
+  std::uint64_t records = tracker_.span();
+  if (sink_.transactional()) {
+    records = unaccepted_ + letters;
+  } else if (tracker_.lost_records() > 0) {
+    records = tracker_.in_flight_records();
+  }
+  gate_.update(records, tracker_.in_flight_bytes());
 }
 
 void Relay::advance_stop(Now now) {
@@ -330,14 +311,21 @@ void Relay::advance_stop(Now now) {
 }
 
 void Relay::finish_or_stop(Now now) {
-  const bool unread = tracker_.has_partial() && !stop_error_ && drain_;
+  const bool unread = tracker_.unfinished() && !stop_error_ && drain_;
   const bool drained = !unread && (!drain_ || tracker_.in_flight_records() == 0);
   if (!link_up_) {
     // Worth waiting for only if there is progress the server was never told of. Whether it kept
     // what it was told last is unknown without a link: not "confirmed".
     const bool told = tracker_.flushed_lsn() <= confirmed_lsn_ || !options_.confirm;
     const bool nothing_in_flight = tracker_.in_flight_records() == 0;
-    const bool nothing_open = nothing_in_flight && !tracker_.has_partial();
+    const bool nothing_open = nothing_in_flight && !tracker_.unfinished();
+    if (source_.state() == SourceState::waiting) {
+      // Another relay holds the slot and relays whatever is not confirmed.
+      confirmed_all_ = nothing_in_flight;
+      source_.close();
+      enter(Phase::stopped);
+      return;
+    }
     if (!drain_ || !ever_streamed_ || (stop_error_ && nothing_in_flight) ||
         (told && nothing_open)) {
       confirmed_all_ = !ever_streamed_ || !options_.confirm;
@@ -349,7 +337,10 @@ void Relay::finish_or_stop(Now now) {
   if (!drained) {
     return;
   }
-  StandbyStatus status{tracker_.received_lsn(), tracker_.flushed_lsn()};
+  if (!position_settled(now)) {
+    return;
+  }
+  StandbyStatus status{tracker_.received_lsn(), confirmable()};
   if (options_.confirm) {
     if (auto sent = source_.send_status(status, now); !sent) {
       lose_source(std::move(sent).error(), now);
@@ -372,12 +363,12 @@ void Relay::send_status_if_due(Now now) {
     return;
   }
   const auto since = now.mono - last_status_at_;
-  const bool moved = options_.confirm && tracker_.flushed_lsn() > confirmed_lsn_;
+  const bool moved = options_.confirm && confirmable() > confirmed_lsn_;
   if (!reply_wanted_ && since < status_interval_ &&
       !(moved && since >= options_.confirm_interval)) {
     return;
   }
-  StandbyStatus status{tracker_.received_lsn(), tracker_.flushed_lsn()};
+  StandbyStatus status{tracker_.received_lsn(), confirmable()};
   if (!options_.confirm) {
     status = StandbyStatus{start_lsn_, start_lsn_};
   }
@@ -414,6 +405,13 @@ std::optional<MonoTime> Relay::deadline(Now now) const {
     }
   };
   consider(stop_deadline_);
+  if (place_ != nullptr) {
+    consider(place_->deadline());
+    consider(retry_.deadline());
+  }
+  if (held_ && held_until_ > now.mono) {
+    consider(held_until_);
+  }
   if (source_.state() == SourceState::closed) {
     if (phase_ == Phase::backing_off || phase_ == Phase::draining) {
       consider(retry_at_);
@@ -423,7 +421,7 @@ std::optional<MonoTime> Relay::deadline(Now now) const {
   }
   if (source_.state() == SourceState::streaming && link_up_) {
     consider(last_status_at_ + status_interval_);
-    if (options_.confirm && tracker_.flushed_lsn() > confirmed_lsn_) {
+    if (options_.confirm && confirmable() > confirmed_lsn_) {
       consider(last_status_at_ + options_.confirm_interval);
     }
   }

@@ -10,9 +10,6 @@
 namespace outrider {
 namespace {
 
-/// librdkafka's message, header list and queue entry beside the content (measured, ADR 0004).
-constexpr std::uint64_t kRecordOverheadBytes = 400;
-constexpr int kStatusesPerServerTimeout = 3;
 constexpr const char* kProtocolHint =
     "this is a fault of the output plugin or of the relay; report it";
 
@@ -36,8 +33,9 @@ bool Relay::handle(const Change& change, Now now) {
     return handle_begin(*begin, now);
   }
   if (const auto* commit = std::get_if<Commit>(&change)) {
-    handle_commit(*commit, now);
-  } else if (const auto* keepalive = std::get_if<Keepalive>(&change)) {
+    return handle_commit(*commit, now);
+  }
+  if (const auto* keepalive = std::get_if<Keepalive>(&change)) {
     tracker_.server_sent_all_before(keepalive->wal_end);
     reply_wanted_ = reply_wanted_ || keepalive->reply_requested;
   } else if (const auto* skipped = std::get_if<Skipped>(&change)) {
@@ -45,16 +43,10 @@ bool Relay::handle(const Change& change, Now now) {
   } else if (std::holds_alternative<LogicalMessage>(change)) {
     ++counters_.messages;
   } else if (const auto* start = std::get_if<StreamStart>(&change)) {
-    take_over_from_another(*start, now);
-    if (auto started = tracker_.stream_started(start->confirmed_flush_lsn); !started) {
-      lose_source(std::move(started).error(), now);
-      return true;
-    }
-    handle_start(*start);
-    last_status_at_ = now.mono;
+    handle_start(*start, now);
   } else if (phase_ == Phase::finishing) {
     OUTRIDER_CHECK(std::holds_alternative<StreamEnd>(change), "every kind of change is handled");
-    confirmed_all_ = drain_ && tracker_.in_flight_records() == 0 && !tracker_.has_partial();
+    confirmed_all_ = drain_ && tracker_.in_flight_records() == 0 && !tracker_.unfinished();
     source_.close();
     enter(Phase::stopped);
   } else {
@@ -63,45 +55,13 @@ bool Relay::handle(const Change& change, Now now) {
   return true;
 }
 
-void Relay::take_over_from_another(const StreamStart& start, Now now) {
-  if (!start.after_standby || !ever_streamed_ ||
-      start.confirmed_flush_lsn <= tracker_.flushed_lsn()) {
-    return;
-  }
-  // Another relay held the slot meanwhile and relayed what this one had in flight.
-  if (tracker_.in_flight_records() > 0) {
-    sink_.restart(now);
-  }
-  tracker_.hand_over(start.confirmed_flush_lsn);
-}
-
-void Relay::handle_start(const StreamStart& start) {
-  status_interval_ = options_.status_interval;
-  if (start.wal_sender_timeout.count() > 0) {
-    status_interval_ =
-        std::min(status_interval_, start.wal_sender_timeout / kStatusesPerServerTimeout);
-  }
-  observer_.on_stream_start(start.confirmed_flush_lsn, ever_streamed_);
-  if (!ever_streamed_) {
-    start_lsn_ = start.confirmed_flush_lsn;
-  }
-  ever_streamed_ = true;
-  link_up_ = true;
-  confirmed_lsn_ = start.confirmed_flush_lsn;
-  reply_wanted_ = true;
-  backoff_.reset();
-  if (phase_ == Phase::starting) {
-    enter(Phase::streaming);
-  }
-}
-
 bool Relay::handle_begin(const Begin& begin, Now now) {
-  auto known = tracker_.begin(begin.commit_lsn, begin.commit_time);
-  if (!known) {
-    lose_source(std::move(known).error(), now);
+  auto settled = tracker_.begin(begin.commit_lsn, begin.commit_time);
+  if (!settled) {
+    lose_source(std::move(settled).error(), now);
     return true;
   }
-  known_ = *known;
+  settled_before_ = *settled;
   rows_in_transaction_ = 0;
   context_ = RowContext{begin.xid, begin.commit_lsn, begin.commit_time, 0};
   return true;
@@ -113,52 +73,85 @@ bool Relay::handle_insert(const Insert& insert, Now now) {
                 now);
     return true;
   }
-  if (known_.whole) {
+  if (settled_before_) {
     ++counters_.known_rows;
     return true;
   }
   context_.index_in_transaction = rows_in_transaction_;
+  row_.event = OutboxEvent{};
+  raw_row_.clear();
   auto mapped = mapper_.map(insert, context_, row_);
-  if (!mapped) {
-    refuse_row(std::move(mapped).error(), now);
-    return true;
-  }
-  if (*mapped == MapOutcome::not_outbox) {
+  if (mapped && *mapped == MapOutcome::not_outbox) {
     ++counters_.other_tables;
     return true;
   }
-  if (rows_in_transaction_ < known_.first_rows) {
-    ++rows_in_transaction_;
+  return handle_row(mapped ? nullptr : &insert, mapped ? nullptr : &mapped.error(), now);
+}
+
+bool Relay::handle_undecodable(Now now) {
+  if (settled_before_) {
     ++counters_.known_rows;
     return true;
   }
-  auto produced = sink_.produce(row_.record, tracker_.next_sequence(), now);
-  if (!produced) {
-    refuse_row(std::move(produced).error(), now);
+  row_.event = OutboxEvent{};
+  return handle_row(nullptr, &*undecodable_, now);
+}
+
+bool Relay::handle_row(const Insert* unmapped, const Error* fault, Now now) {
+  auto row = tracker_.next_row();
+  if (!row) {
+    lose_source(std::move(row).error(), now);
     return true;
   }
-  if (*produced == ProduceStatus::busy) {
+  if (!row->wanted) {
+    tracker_.pass_row();
+    ++counters_.known_rows;
+  } else if (!settle_row(*row, unmapped, fault, now)) {
     return false;
   }
-  const std::uint32_t size = in_flight_size(row_.record);
-  tracker_.add_record(size);
+  if (stop_error_) {
+    return true;
+  }
   ++rows_in_transaction_;
-  ++counters_.events;
-  counters_.bytes += size - kRecordOverheadBytes;
+  if (tracker_.at_newest() && tracker_.in_flight(AckTracker::Place::dead_letters) == 0) {
+    mark(ResumePoint{context_.commit_lsn, context_.commit_lsn, rows_in_transaction_, 0}, false,
+         now);
+  }
   return true;
 }
 
-void Relay::handle_commit(const Commit& commit, Now now) {
+bool Relay::handle_commit(const Commit& commit, Now now) {
   if (!tracker_.in_transaction()) {
     lose_source(Error{ErrorKind::fatal, "a commit came outside a transaction", kProtocolHint, ""},
                 now);
-    return;
+    return true;
   }
-  if (!known_.whole) {
+  if (sink_.transactional() && tracker_.in_flight(AckTracker::Place::dead_letters) > 0) {
+    return false;  // A position that covers a dead letter must not be stored before it is durable.
+  }
+  if (!settled_before_) {
     ++(rows_in_transaction_ > 0 ? counters_.transactions : counters_.empty_transactions);
   }
-  tracker_.commit(commit.commit_end_lsn);
+  const bool newest = tracker_.at_newest();
+  if (auto committed = tracker_.commit(commit.commit_end_lsn); !committed) {
+    lose_source(std::move(committed).error(), now);
+    return true;
+  }
+  if (newest) {
+    mark(ResumePoint{commit.commit_end_lsn, Lsn{}, 0, 0}, true, now);
+  }
   settle(now);
+  return true;
+}
+
+/// Positions only grow; what comes again after a lost link was marked before.
+void Relay::mark(const ResumePoint& point, bool whole, Now now) {
+  if (!sink_.transactional() || point.lsn < marked_.lsn ||
+      (point.lsn == marked_.lsn && point.partial_rows <= marked_.partial_rows)) {
+    return;
+  }
+  marked_ = point;
+  sink_.mark(point, whole, now);
 }
 
 void Relay::handle_skipped(const Skipped& skipped) {
@@ -175,12 +168,6 @@ void Relay::handle_skipped(const Skipped& skipped) {
     case Skipped::What::other:
       break;
   }
-}
-
-void Relay::refuse_row(Error error, Now now) {
-  ++counters_.refused;
-  observer_.on_row_refused(row_.event, context_.commit_lsn, error);
-  stop_with(std::move(error), now);
 }
 
 }  // namespace outrider

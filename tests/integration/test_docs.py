@@ -16,7 +16,8 @@ PAGES = ["README.md"] + sorted(
                                                       recursive=True))
 pytestmark = pytest.mark.smoke
 
-SECTIONS = ("log", "http", "source", "outbox", "route", "kafka", "limits")
+SECTIONS = ("log", "http", "control", "source", "outbox", "route", "kafka", "delivery",
+            "dead_letters", "limits")
 
 
 def read(path):

@@ -10,6 +10,8 @@ from support.rig import first_appearances
 PLUGINS = pytest.mark.parametrize("plugin", ["pgoutput", "wal2json"])
 RANDOM_TEXT = "(SELECT string_agg(md5(random()::text), '') FROM generate_series(1, {}))"
 
+STOP = {"dead_letters": {"on_poison": "stop"}}
+
 
 def losses(relay):
     return relay.metric("outbox_source_losses_total")
@@ -152,7 +154,7 @@ def test_topic_deleted_and_made_again_while_producing(rig, victim_kafka, create)
 
 def test_flood_of_event_types_does_not_make_a_flood_of_topics(rig, victim_kafka):
     """85: routes from data are bounded; the row beyond the limit stops the relay with 65."""
-    r = rig(create_topic=False, over={"route": {"topic": "", "topics_max": 5}})
+    r = rig(create_topic=False, over={"route": {"topic": "", "topics_max": 5}, **STOP})
     r.start()
     r.sql(f"INSERT INTO outbox (event_type, payload) SELECT '{r.topic}-' || i, i::text"
           " FROM generate_series(1, 1000) AS i")
@@ -162,7 +164,7 @@ def test_flood_of_event_types_does_not_make_a_flood_of_topics(rig, victim_kafka)
     assert "topics_max" in r.relay.log_text()
 
 
-# Rows that cannot be sent (a stop, until there are dead letters) --------------------------------
+# Rows that cannot be sent, with on_poison: stop (dead letters: test_refused_rows.py) -------------
 
 
 def assert_stopped_at(r, good, event_id):
@@ -181,7 +183,8 @@ def assert_stopped_at(r, good, event_id):
 def test_null_routing_column_stops_before_anything_passes_it(rig, plugin):
     """83, 127: good, bad, good; the payload is in no log line at any level."""
     r = rig(plugin=plugin, log_level="debug", over={"route": {"topic": "", "by": "aggregate_type",
-                                                              "replacement": "rig-by-type"}})
+                                                              "replacement": "rig-by-type"},
+                                                    **STOP})
     r.topic = "rig-by-type-" + plugin
     r.pipeline["route"]["replacement"] = r.topic
     r.relay.write_config()
@@ -199,7 +202,7 @@ def test_null_routing_column_stops_before_anything_passes_it(rig, plugin):
 
 def test_message_over_the_client_limit_is_not_forgotten(rig, victim_kafka):
     """93: 2 MB against message.max.bytes=1000000 (lz4 helps nothing: the client counts before)."""
-    r = rig(over={"kafka": {"properties": {"message.max.bytes": "1000000"}}})
+    r = rig(over={"kafka": {"properties": {"message.max.bytes": "1000000"}}, **STOP})
     r.start()
     r.insert("1")
     r.sql("INSERT INTO outbox (payload) VALUES (repeat('Marker', 350000))")
@@ -220,7 +223,8 @@ def test_message_over_the_client_limit_is_not_forgotten(rig, victim_kafka):
 def test_small_neighbours_of_a_big_row_are_not_refused_with_it(rig, victim_kafka, codec):
     """94: a topic of 2,000 bytes: a row of 1.7 kB among tiny ones passes with them; one of 4 kB
     stops the relay, and nothing after it is sent; raising the limit lets all through in order."""
-    r = rig(create_topic=False, over={"kafka": {"properties": {"compression.codec": codec}}})
+    r = rig(create_topic=False,
+            over={"kafka": {"properties": {"compression.codec": codec}}, **STOP})
     victim_kafka.create_topics(r.topic, partitions=1, config={"max.message.bytes": 2000})
     r.start()
     r.numbers(50)

@@ -25,6 +25,7 @@ def role(postgres, database, unique):
     name = f"relay_{unique}"
     yield name
     if postgres.query("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)):
+        postgres.query(f"DROP OWNED BY {name}", dbname=database)
         postgres.query(f"REVOKE CONNECT ON DATABASE {database} FROM {name}")
         postgres.query(f"DROP ROLE {name}")
 
@@ -38,12 +39,12 @@ def fresh(role, unique):
 def test_prepares_once_and_says_what_was_there(postgres, database, fresh, role):
     done = init("--dsn", postgres.dsn(database), "--apply", "--table", "shop.outbox", *fresh)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("... done") == 6 and "already there" not in done.stdout
+    assert done.stdout.count("... done") == 9 and "already there" not in done.stdout
     assert rf"\password {role}" in done.stdout and "outrider run -c" in done.stdout
     assert "source.slot: init_" in done.stdout
     again = init("--dsn", postgres.dsn(database), "--apply", "--table", "shop.outbox", *fresh)
     assert again.returncode == 0, again.stderr
-    assert again.stdout.count("... already there") == 6 and "... done" not in again.stdout
+    assert again.stdout.count("... already there") == 9 and "... done" not in again.stdout
 
 
 def test_the_relays_own_role_is_told_to_let_an_administrator_do_it(postgres, database, fresh, role):

@@ -137,6 +137,7 @@ def seen(kafka, postgres):
     """Insert every case, each plugin into a topic of its own, in one run of the relay."""
     name = f"records_{os.getpid()}"
     postgres.query(f"CREATE DATABASE {name}")
+    postgres.install_dead_letters(name)
     relay = None
     try:
         postgres.psql(DOMAINS + "".join(

@@ -363,7 +363,8 @@ def test_several_tables_share_a_slot_and_keep_commit_order(rig, plugin):
 
 def test_several_pipelines_in_one_process(rig):
     """Each has its database, slot and topic; one that has to stop takes the process with it."""
-    first, second = rig(), rig(plugin="wal2json")
+    first = rig()
+    second = rig(plugin="wal2json", over={"dead_letters": {"on_poison": "stop"}})
     first.pipeline["name"], second.pipeline["name"] = "first", "second"
     both = first.relay
     both.config["pipelines"].append(second.pipeline)

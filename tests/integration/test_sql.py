@@ -197,6 +197,7 @@ def test_uninstall_leaves_no_trace(postgres, database, file):
     before = snapshot(postgres, database)
     run_file(postgres, database, file)
     run_file(postgres, database, "least_privilege_role.sql")
+    run_file(postgres, database, "dead_letters.sql")
     run_file(postgres, database, "publication.sql")
     postgres.query("SELECT pg_create_logical_replication_slot('outrider', 'pgoutput')",
                   dbname=database)

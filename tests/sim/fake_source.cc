@@ -53,6 +53,10 @@ std::string insert_message(const Row& row) {
   put(out, 5, 2);
   for (const std::string& value :
        {row.id, std::string("order"), row.key, row.topic, "{\"n\": " + row.id + "}"}) {
+    if (row.unroutable && value == row.topic) {
+      out += 'n';
+      continue;
+    }
     out += 't';
     put(out, value.size(), 4);
     out += value;
@@ -162,7 +166,7 @@ Result<bool> FakeSource::next(Change& change, Now) {
 Result<bool> FakeSource::next_message(Change& change) {
   if (start_pending_) {
     start_pending_ = false;
-    change = StreamStart{start_};
+    change = StreamStart{start_, {}, false, false, db_.wal_end, db_.confirmed, db_.confirmed};
     return true;
   }
   if (transaction_ >= db_.wal.size()) {

@@ -2,10 +2,13 @@
 //
 // It knows what was committed and what the broker holds, and judges: nothing uncommitted is ever
 // appended; first appearances of a key are in commit order; no status confirms an event that is not
-// durable; a process never sends a lower position; duplicates only with an excuse; limits hold; a
-// status goes out in time; at the end nothing is missing. The first breach is kept as text.
+// durable; a process never sends a lower position, nor one that is not written down; only rows that
+// cannot be sent become dead letters (under park_key also those behind them, and nothing of such a
+// key is sent any more); duplicates only with an excuse; limits hold; a status goes out in time; at
+// the end nothing is missing. The first breach is kept as text.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -19,7 +22,16 @@ namespace outrider::sim {
 class Invariants {
  public:
   void committed(const std::string& id, const std::string& topic, const std::string& key,
-                 std::uint64_t number, Lsn commit_lsn);
+                 std::uint64_t number, const RowPlace& row);
+  /// The row can never become a record; `poison`: because the broker refuses it.
+  void bad_row(const std::string& id, bool poison);
+  bool is_poison(const std::string& id) const;
+  void dead_lettered(const RowPlace& row);
+  /// Later rows of a key with a dead letter follow it.
+  void expect_followers(bool park_key) { park_key_ = park_key; }
+  /// Records become visible by transactions: never twice, whatever happens.
+  void expect_transactions(bool transactional) { transactional_ = transactional; }
+  void position_stored(Lsn lsn) { stored_lsn_ = std::max(stored_lsn_, lsn); }
   void appended(const std::string& id, const std::string& topic, const std::string& key,
                 const std::string& value);
   void status_sent(Lsn flushed, Now now);
@@ -48,8 +60,15 @@ class Invariants {
     std::uint64_t appends = 0;
     std::uint64_t excuses_at_first = 0;
     bool excused = false;
+    bool bad = false, poison = false, dead = false;
   };
+  void settled(const Event& event, const std::string& id);
   std::unordered_map<std::string, Event> events_;
+  std::map<RowPlace, std::string> by_place_;
+  std::map<std::string, std::uint64_t> first_dead_;  ///< By key: its first row that left.
+  bool park_key_ = false;
+  bool transactional_ = false;
+  Lsn stored_lsn_;
   /// Committed and not yet appended, by commit position: what no status may pass.
   std::multimap<Lsn, std::string> undelivered_;
   std::map<std::string, std::uint64_t> last_first_appearance_;

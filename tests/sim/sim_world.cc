@@ -15,6 +15,8 @@ using std::chrono::milliseconds;
 SimWorld::SimWorld(std::uint64_t seed) : seed_(seed), random_(seed), key_numbers_(7, 0) {
   now_ = Now{MonoTime{} + std::chrono::hours(1), WallTime{microseconds{1'800'000'000'000'000}}};
   draw_odds();
+  invariants_.expect_followers(odds_.park_key);
+  invariants_.expect_transactions(odds_.transactional);
   decoder_ = make_pgoutput_decoder();
   mapper_ = std::move(make_record_mapper(OutboxConfig{}, RouteConfig{}).value());
   start_relay();
@@ -38,6 +40,11 @@ void SimWorld::draw_odds() {
   odds_.crash = sometimes(0.01);
   odds_.clean_stop = sometimes(0.02);
   odds_.busy = sometimes(0.1);
+  odds_.poison = sometimes(0.05);
+  odds_.unroutable = sometimes(0.05);
+  odds_.place_outage = sometimes(0.02);
+  odds_.transactional = chance(0.3);
+  odds_.park_key = chance(0.3);
   odds_.records_max = pick(2, 40);
   odds_.bytes_max = pick(1'000, 30'000);
   odds_.transactions = static_cast<int>(pick(5, 60));
@@ -56,6 +63,9 @@ RelayOptions options_for(const Odds& odds, std::uint64_t seed) {
   options.shutdown_timeout = milliseconds(60'000);
   options.sink_losses_max = 1'000'000;
   options.random_seed = seed;
+  options.dead_letters.burst = 1'000'000;
+  options.dead_letters.on_poison = odds.park_key ? OnPoison::park_key : OnPoison::dead_letter;
+  options.dead_letters.automatic_retry = AutomaticRetry::off;
   return options;
 }
 
@@ -64,14 +74,16 @@ RelayOptions options_for(const Odds& odds, std::uint64_t seed) {
 void SimWorld::start_relay() {
   source_ = std::make_unique<FakeSource>(random_, db_, odds_, invariants_, *decoder_);
   sink_ = std::make_unique<FakeSink>(random_, broker_, odds_, invariants_);
-  relay_ = std::make_unique<Relay>(options_for(odds_, seed_), *source_, *sink_, *mapper_, *this);
+  place_ = std::make_unique<FakePlace>(random_, letters_, invariants_);
+  relay_ = std::make_unique<Relay>(options_for(odds_, seed_), *source_, *sink_, *mapper_, *this,
+                                   place_.get());
   invariants_.process_started(now_);
 }
 
 void SimWorld::stop_relay() {
   const bool clean =
       relay_->phase() == Phase::stopped && relay_->confirmed_all() && !relay_->stop_error();
-  if (!clean) {
+  if (!clean && !odds_.transactional) {
     invariants_.excuse_duplicates();
   }
   if (source_->state() != SourceState::closed) {
@@ -108,6 +120,8 @@ void SimWorld::commit_transaction() {
     row.topic = "t" + std::to_string(key % 2);
     if (row.outbox) {
       row.number = ++key_numbers_[key];
+      row.poison = chance(odds_.poison);
+      row.unroutable = !row.poison && chance(odds_.unroutable);
     }
     transaction.rows.push_back(std::move(row));
     position += chance(0.5) ? pick(0, 100) : 0;
@@ -116,10 +130,14 @@ void SimWorld::commit_transaction() {
   transaction.commit_end_lsn = Lsn::from_wire(position + 40);
   transaction.commit_time = now_.wall;
   db_.wal_end = transaction.commit_end_lsn;
+  std::uint64_t index = 0;
   for (const Row& row : transaction.rows) {
     if (row.outbox) {
       invariants_.committed(row.id, "outbox.event." + row.topic, row.key, row.number,
-                            transaction.commit_lsn);
+                            RowPlace{transaction.commit_lsn, index++});
+      if (row.poison || row.unroutable) {
+        invariants_.bad_row(row.id, row.poison);
+      }
     }
   }
   db_.wal.push_back(std::move(transaction));
@@ -140,6 +158,9 @@ void SimWorld::faults() {
   if (chance(odds_.broker_outage)) {
     broker_.down_until = now_.mono + milliseconds(pick(0, 1'000));
   }
+  if (chance(odds_.place_outage)) {
+    letters_.down_until = now_.mono + milliseconds(pick(0, 500));
+  }
   if (chance(odds_.crash)) {
     stop_relay();
   } else if (chance(odds_.clean_stop)) {
@@ -154,6 +175,7 @@ void SimWorld::step() {
   }
   source_->exchange(now_);
   sink_->exchange(now_);
+  place_->exchange(now_);
   if (calm_ || chance(0.9)) {
     relay_->turn(now_);
   }
@@ -164,7 +186,9 @@ void SimWorld::step() {
     }
     // A server that forgets confirmed positions while no relay lives makes honest repeats.
     if (db_.confirmed > db_.saved_confirmed && chance(odds_.restart_server)) {
-      invariants_.excuse_duplicates();
+      if (!odds_.transactional) {
+        invariants_.excuse_duplicates();
+      }
       db_.confirmed = db_.saved_confirmed;
     } else {
       db_.saved_confirmed = db_.confirmed;
@@ -189,7 +213,9 @@ std::string SimWorld::run() {
     step();
     if (!calm_ && committed_ >= odds_.transactions && steps > odds_.transactions * 8) {
       calm_ = true;
-      odds_ = Odds{.records_max = odds_.records_max,
+      odds_ = Odds{.transactional = odds_.transactional,
+                   .park_key = odds_.park_key,
+                   .records_max = odds_.records_max,
                    .bytes_max = odds_.bytes_max,
                    .transactions = odds_.transactions};
     }
@@ -222,6 +248,10 @@ void SimWorld::on_sink_restart(const Error&, Lsn rewind_to) {
 }
 void SimWorld::on_row_refused(const OutboxEvent&, Lsn, const Error& error) {
   invariants_.breach("a row was refused: " + describe(error));
+}
+void SimWorld::on_dead_letter(const OutboxEvent&, const RowPlace& row, DeadLetterReason,
+                              const Error&) {
+  invariants_.trace(row.commit_lsn.to_wire() + row.index);
 }
 void SimWorld::on_transaction_acked(WallTime, std::uint64_t records, Now) {
   invariants_.trace(records);

@@ -120,8 +120,8 @@ void MockBroker::set_down() {
 
 void MockBroker::set_up() { require(rd_kafka_mock_broker_set_up(client_->cluster, -1), "up"); }
 
-void MockBroker::set_round_trip(std::chrono::milliseconds time) {
-  require(rd_kafka_mock_broker_set_rtt(client_->cluster, -1, static_cast<int>(time.count())),
+void MockBroker::set_round_trip(std::chrono::milliseconds time, std::int32_t broker) {
+  require(rd_kafka_mock_broker_set_rtt(client_->cluster, broker, static_cast<int>(time.count())),
           "round trip");
 }
 

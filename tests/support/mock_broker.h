@@ -21,6 +21,8 @@ namespace outrider::test {
 constexpr std::int16_t kProduceRequest = 0;
 constexpr std::int16_t kMetadataRequest = 3;
 constexpr std::int16_t kInitProducerIdRequest = 22;
+constexpr std::int16_t kAddPartitionsToTxnRequest = 24;
+constexpr std::int16_t kEndTxnRequest = 26;
 
 class MockBroker {
  public:
@@ -39,7 +41,7 @@ class MockBroker {
   void set_topic_error(const std::string& topic, rd_kafka_resp_err_t error);
   void set_down();
   void set_up();
-  void set_round_trip(std::chrono::milliseconds time);
+  void set_round_trip(std::chrono::milliseconds time, std::int32_t broker = -1);
   void set_leader(const std::string& topic, std::int32_t partition, std::int32_t broker);
 
  private:

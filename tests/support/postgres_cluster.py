@@ -19,6 +19,8 @@ import psycopg2
 from support import cleanup
 
 START_TIMEOUT_S = 60
+_DEAD_LETTERS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__)))), "sql", "dead_letters.sql")
 _PLUGINS = "pgoutput, test_decoding, wal2json"
 
 
@@ -58,7 +60,7 @@ class PostgresCluster:
     """Owns one data directory and one postmaster. Not thread-safe, connections are."""
 
     def __init__(self, *, fsync=False, auth="trust", password="outrider-test", settings=None,
-                 bin_dir=None, major=None, port=None, start=True):
+                 bin_dir=None, major=None, port=None, start=True, dead_letters=True):
         self.host = "127.0.0.1"
         self.port = port or cleanup.free_port()
         self.superuser = "postgres"
@@ -78,6 +80,7 @@ class PostgresCluster:
         self.has_wal2json = os.path.exists(
             os.path.join(os.path.dirname(self.bin_dir), "lib", "wal2json.so"))
         self._write_settings(fsync, settings or {})
+        self._dead_letters = dead_letters
         if start:
             self.start()
 
@@ -102,11 +105,21 @@ class PostgresCluster:
         while True:
             try:
                 self.connect().close()
-                return self
+                break
             except psycopg2.OperationalError:
                 if self._process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError("PostgreSQL did not start:\n" + self.log_text()[-3000:])
                 time.sleep(0.03)
+        if self._dead_letters:
+            # So that every database has it, as every relay by default needs it.
+            self._dead_letters = False
+            for dbname in ("template1", "postgres"):
+                self.install_dead_letters(dbname)
+        return self
+
+    def install_dead_letters(self, dbname):
+        with open(_DEAD_LETTERS, encoding="utf-8") as file:
+            self.psql(file.read(), dbname)
 
     def stop(self, mode="fast", timeout_s=60):
         """Stop as pg_ctl stop -m MODE does; past the limit an immediate stop and TimeoutError."""

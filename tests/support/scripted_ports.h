@@ -39,6 +39,11 @@ class ScriptedSource final : public ChangeSource {
 
   std::deque<Change> changes;
   Lsn start = Lsn::from_wire(100);
+  SlotIdentity slot{"1", "app", "slot", 1};
+  std::optional<Lsn> confirmed;  ///< The slot's own word; else `start`.
+  bool after_standby = false;
+  std::optional<Lsn> fork;
+  Lsn server_end = Lsn::from_wire(1'000'000);
   std::chrono::milliseconds wal_sender_timeout{0};
   bool connects = true;
   std::optional<Error> next_error;
@@ -62,7 +67,8 @@ class ScriptedSource final : public ChangeSource {
     }
     if (state_ == SourceState::opening && connects) {
       state_ = SourceState::streaming;
-      changes.push_front(StreamStart{start, wal_sender_timeout});
+      changes.push_front(StreamStart{start, wal_sender_timeout, after_standby, false, server_end,
+                                     confirmed.value_or(start), Lsn{}});
     }
     return {};
   }
@@ -102,6 +108,13 @@ class ScriptedSource final : public ChangeSource {
     state_ = SourceState::finishing;
   }
   void close() override { state_ = SourceState::closed; }
+  const SlotIdentity& identity() const override { return slot; }
+  std::optional<Lsn> fork_of(std::uint32_t) const override { return fork; }
+  Lsn wal_end() const override { return server_end; }
+  void allow_creation() override {
+    trace_.push_back("create");
+    state_ = SourceState::opening;
+  }
   SourceState state() const override { return state_; }
   bool has_buffered() const override { return !changes.empty(); }
   std::optional<MonoTime> deadline() const override { return std::nullopt; }
@@ -123,6 +136,11 @@ class ScriptedSink final : public EventSink {
   bool busy = false;
   bool acknowledge_at_once = false;
   std::optional<Error> produce_error;
+  std::string refuse_key;  ///< A record of this key is refused, at once and each time.
+  Error refusal{ErrorKind::poison, "too large", "", "MSG_SIZE_TOO_LARGE"};
+  std::optional<StoredPosition> position;  ///< What stored() gives back.
+  Lsn limit = Lsn::max();                  ///< What confirm_limit() gives back.
+  bool tell_sessions = false;              ///< Sessions and reservations go to the trace.
 
   Result<> drive(Now) override { return {}; }
   Result<ProduceStatus> produce(const KafkaRecord& record, std::uint64_t sequence, Now) override {
@@ -134,7 +152,10 @@ class ScriptedSink final : public EventSink {
     }
     trace_.push_back("produce " + std::to_string(sequence) + " " +
                      std::string(record.key.value_or("-")));
-    if (acknowledge_at_once) {
+    if (!refuse_key.empty() && record.key == refuse_key) {
+      reports.push_back(Refused{sequence, refusal, std::string(refuse_key), "t"});
+      reports.push_back(SinkLost{Error{ErrorKind::transient, "a record was refused", "", ""}});
+    } else if (acknowledge_at_once) {
       reports.push_back(Delivered{sequence});
     }
     return ProduceStatus::accepted;
@@ -151,6 +172,19 @@ class ScriptedSink final : public EventSink {
     trace_.push_back("restart");
     reports.clear();
   }
+  void open_session(const SlotIdentity&, Now) override { note("session"); }
+  std::optional<StoredPosition> stored() const override { return position; }
+  void reserve(Lsn lsn, Now) override { note("reserve " + lsn.to_string()); }
+  Lsn confirm_limit() const override { return limit; }
+
+ private:
+  void note(std::string line) {
+    if (tell_sessions) {
+      trace_.push_back(std::move(line));
+    }
+  }
+
+ public:
   bool healthy() const override { return true; }
   std::string trouble() const override { return {}; }
   std::optional<MonoTime> deadline() const override { return std::nullopt; }
@@ -169,6 +203,7 @@ class KeyMapper final : public RecordMapper {
     }
     row = MappedRow{};
     row.event.event_id = insert.values[0].text;
+    row.event.aggregate_id = insert.values[0].text;
     row.record.topic = "t";
     row.record.key = insert.values[0].text;
     if (insert.values[0].text == "poison") {
@@ -193,8 +228,26 @@ class QuietObserver final : public RelayObserver {
   void on_transaction_acked(WallTime, std::uint64_t, Now) override {}
   void on_stop_reason(const Error& error) override {
     trace_.push_back(std::string("stop ") + to_string(error.kind));
+    stop_code = error.code;
+  }
+  void on_dead_letter(const OutboxEvent& event, const RowPlace&, DeadLetterReason reason,
+                      const Error&) override {
+    trace_.push_back("letter " + std::string(event.event_id) + " " + to_string(reason));
+  }
+  void on_isolation(const Error&, std::size_t suspects) override {
+    trace_.push_back("isolate " + std::to_string(suspects));
+  }
+  void on_rows_held(const std::string& why) override { held = why; }
+  void on_slot_verdict(bool adopted, const std::vector<std::string>& warnings) override {
+    trace_.push_back(adopted ? "adopted" : "judged " + std::to_string(warnings.size()));
+  }
+  void on_retried(std::int64_t number, const std::string&, const Error* refused) override {
+    trace_.push_back((refused == nullptr ? "delivered " : "refused again ") +
+                     std::to_string(number));
   }
 
+  std::string stop_code;
+  std::string held;
   std::vector<Phase> phases;
   std::vector<std::chrono::milliseconds> delays;
 

@@ -2,8 +2,8 @@
 
 It can cut all connections at once or after so many bytes (so in the middle of a message), swallow
 everything in both directions while the sockets stay open (a half-open link: nobody hears of the
-loss), and add latency. Threads: one that accepts, two for each connection; the calls may come from
-any thread.
+loss; all connections, or only those of now), and add latency. Threads: one that accepts, two for
+each connection; the calls may come from any thread.
 """
 
 import socket
@@ -53,6 +53,12 @@ class TcpProxy:
         """Take everything and pass on nothing, in both directions, also for new connections."""
         with self._lock:
             self._swallowing = True
+
+    def swallow_present(self):
+        """Like swallow for the connections of now only: whoever connects again gets through."""
+        with self._lock:
+            for link in self._links:
+                link.lossy = True
 
     def restore(self):
         """Forward again. What was swallowed is lost, so the connections of that time are reset."""

@@ -181,6 +181,9 @@ DEFAULTS = {
 class Workload:
     """Load on one database of a PostgresCluster. Writers are threads that survive restarts."""
 
+    # off is cheaper, but then rows reach the log in bursts, one each wal_writer_delay (200 ms).
+    SYNCHRONOUS_COMMIT = "off"
+
     def __init__(self, cluster, dbname="postgres", table="public.outbox", payload="jsonb",
                  create_outbox=True, **options):
         unknown = set(options) - set(DEFAULTS)
@@ -300,7 +303,7 @@ class Workload:
                 connection = self._connection()
                 try:
                     with connection.cursor() as cursor:
-                        cursor.execute("SET synchronous_commit = off")
+                        cursor.execute(f"SET synchronous_commit = {self.SYNCHRONOUS_COMMIT}")
                         cursor.execute("CALL workload.run(%s, %s, %s)", (writer, until, text))
                     return
                 finally:

@@ -18,6 +18,9 @@ class Lsn {
   /// From the 64-bit number in a replication message.
   static constexpr Lsn from_wire(std::uint64_t value) { return Lsn(value); }
 
+  /// Past every position: no limit.
+  static constexpr Lsn max() { return Lsn(~std::uint64_t{0}); }
+
   /// From "16/B374D848"; nothing if the text is not of that form.
   static std::optional<Lsn> parse(std::string_view text);
 

@@ -93,6 +93,44 @@ struct KafkaConfig {
   std::int64_t fatal_errors_max = 5;  ///< So many producer losses within a minute end the relay.
 };
 
+enum class OnPoison : std::uint8_t { dead_letter, park_key, stop };
+enum class OnTopicError : std::uint8_t { wait, stop, dead_letter };
+enum class OnExpired : std::uint8_t { warn, stamp_now, stop };
+/// automatic: only with park_key, where a retry keeps the order.
+enum class AutomaticRetry : std::uint8_t { automatic, on, off };
+
+struct DeadLetterConfig {
+  OnPoison on_poison = OnPoison::dead_letter;
+  OnTopicError on_topic_error = OnTopicError::wait;
+  SecretText dsn;     ///< Where the table is; empty: source.dsn.
+  std::string topic;  ///< Not empty: dead letters go to this topic and no table is used.
+  std::int64_t parked_keys_max = 10'000;  ///< One more key: the relay pauses until one is released.
+  std::int64_t burst = 100;               ///< So many at once, then per_minute: the breaker.
+  std::int64_t per_minute = 10;
+  AutomaticRetry automatic_retry = AutomaticRetry::automatic;
+  std::int64_t max_attempts = 5;
+  std::int64_t retry_first_ms = 5'000;
+  std::int64_t retry_max_ms = 600'000;
+};
+
+enum class Delivery : std::uint8_t { at_least_once, exactly_once };
+enum class OnLargeTransaction : std::uint8_t { split, stop };
+enum class OnSlotLost : std::uint8_t { stop, recreate };
+
+struct DeliveryConfig {
+  Delivery guarantee = Delivery::at_least_once;
+  bool witness = true;
+  std::string position_topic = "outrider.positions";
+  OnSlotLost on_slot_lost = OnSlotLost::stop;
+  OnExpired on_expired = OnExpired::warn;  ///< An event older than its topic's retention.
+  OnLargeTransaction on_large_transaction = OnLargeTransaction::split;
+  std::int64_t transaction_records_max = 100'000;
+  std::int64_t transaction_bytes_max = 64 * 1024 * 1024;
+  std::int64_t transaction_ms = 100;             ///< A Kafka transaction is ended after so long.
+  std::int64_t transaction_max_ms = 10'000;      ///< Within one PostgreSQL transaction: then split.
+  std::int64_t transaction_timeout_ms = 60'000;  ///< The broker's patience with an open one.
+};
+
 struct LimitConfig {
   std::int64_t in_flight_records_max = 20'000;
   std::int64_t in_flight_bytes_max = 16 * 1024 * 1024;
@@ -105,6 +143,8 @@ struct PipelineConfig {
   OutboxConfig outbox;
   RouteConfig route;
   KafkaConfig kafka;
+  DeliveryConfig delivery;
+  DeadLetterConfig dead_letters;
   LimitConfig limits;
 };
 
@@ -120,9 +160,14 @@ struct HttpConfig {
   std::string listen = "127.0.0.1:9640";  ///< host:port; empty: no HTTP.
 };
 
+struct ControlConfig {
+  std::string socket;  ///< Absolute path of the Unix socket for commands; empty: none.
+};
+
 struct Config {
   LogConfig log;
   HttpConfig http;
+  ControlConfig control;
   std::vector<PipelineConfig> pipelines;
 };
 

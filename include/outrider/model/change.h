@@ -79,6 +79,11 @@ struct StreamStart {
   std::chrono::milliseconds wal_sender_timeout{0};
   /// The slot was held by another process since the source was opened.
   bool after_standby = false;
+  /// The slot was made by this process since the source was opened.
+  bool created = false;
+  Lsn server_wal_end;      ///< The end of the server's WAL shortly before.
+  Lsn slot_confirmed_lsn;  ///< The slot's own word, which may be behind the position above.
+  Lsn slot_restart_lsn;    ///< From where the slot needs WAL.
 };
 
 struct Begin {

@@ -1,13 +1,14 @@
 // AckTracker: which positions may be confirmed. The only writer of the flushed position.
 //
-// Owns a ring of transactions whose records are not all acknowledged, in commit order. The flushed
-// position moves to the commit end of the front transaction once that is committed and has nothing
-// open, and never otherwise. A transaction without records merges into the one before it, so
-// foreign transactions during an outage do not grow the ring. After a lost database link the
-// tracker keeps what it knows and says, for each transaction the server sends again, how much of it
-// is known. Thread: loop. Limits: the caller's flow gate bounds `span()`. Errors: only begin() can
-// fail, by what the server sends; everything else that must hold is a CHECK. Pure: no I/O, no
-// clock.
+// Owns a ring of transactions whose rows are not all settled, in commit order. Each outbox row of a
+// transaction takes one sequence, by its index; a row is settled when its record is acknowledged or
+// its dead letter is durable. The flushed position moves to the commit end of the front transaction
+// once that is committed and settled, and never otherwise. A transaction without rows merges into
+// the one before it, so foreign transactions during an outage do not grow the ring. After a lost
+// link or producer the ring stays and says, row by row, what of a transaction that is sent again is
+// still wanted: nothing that was acknowledged goes out twice. Thread: loop. Limits: the caller's
+// flow gate bounds `span()`. Errors: a server that sends something else than before (`fatal`);
+// everything else that must hold is a CHECK. Pure: no I/O, no clock. See docs/adr/0003.
 #pragma once
 
 #include <cstddef>
@@ -18,43 +19,54 @@
 #include "outrider/base/clock.h"
 #include "outrider/base/lsn.h"
 #include "outrider/base/result.h"
+#include "outrider/model/dead_letter.h"
+#include "outrider/relay/position.h"
 
 namespace outrider {
 
 class AckTracker {
  public:
+  enum class Place : std::uint8_t { sink, dead_letters };
+
   /// The stream runs from `flushed`. The first call sets the flushed position. A later one (the
-  /// link was lost and is back) may only name a position that is not ahead of what is flushed or
-  /// known: a server ahead of us confirmed something that we did not (`fatal`).
+  /// link was lost and is back) may only name a position that is not ahead of what is flushed: a
+  /// server ahead of us confirmed something that we did not (`fatal`).
   Result<> stream_started(Lsn flushed);
 
-  /// How much of a transaction that begins has been seen before.
-  struct Known {
-    bool whole = false;            ///< Leave out all of it, up to and including its commit.
-    std::uint64_t first_rows = 0;  ///< Leave out this many of its outbox rows, then go on.
-  };
+  /// What is stored beside the records says that everything before this point is in.
+  void apply_stored(const ResumePoint& point);
 
-  /// A transaction begins. `fatal` when transactions run backwards, or when one that was partly
+  /// A transaction begins; true: all of it was settled before, leave out everything up to and
+  /// including its commit. `fatal` when transactions run backwards, or when one that was partly
   /// relayed is not sent again.
-  Result<Known> begin(Lsn commit_lsn, WallTime commit_time);
+  Result<bool> begin(Lsn commit_lsn, WallTime commit_time);
 
-  /// One record of the open transaction is handed to the sink; gives back its sequence. Sequences
-  /// count from 1 and are never used twice.
-  std::uint64_t add_record(std::uint32_t bytes);
+  struct Row {
+    std::uint64_t sequence = 0;
+    RowPlace place;
+    bool wanted = true;  ///< Not settled and not under way: hand it over, then take_row().
+  };
+  /// The next outbox row of the open transaction. `fatal` for a row that was not there before.
+  Result<Row> next_row() const;
+  /// That row is handed over. Sequences count from 1; one is used again only for the same row.
+  void take_row(std::uint32_t bytes, Place place);
+  /// That row is not wanted, go on to the next.
+  void pass_row();
 
-  /// The sequence the next add_record() will give.
-  std::uint64_t next_sequence() const { return next_sequence_; }
+  /// `fatal` for a transaction that has become shorter.
+  Result<> commit(Lsn commit_end_lsn);
 
-  void commit(Lsn commit_end_lsn);
+  /// The broker has the record in an open transaction: its bytes are not ours any more.
+  void accepted(std::uint64_t sequence);
 
-  /// One record is durable. CHECK: the sequence is in flight.
+  /// One row is settled. CHECK: the sequence is under way.
   void acknowledge(std::uint64_t sequence);
 
   struct Finished {
     WallTime commit_time{};
     std::uint64_t records = 0;
   };
-  /// Move the flushed position over the front transaction if it is finished; call until nothing.
+  /// Move the flushed position over the front transaction if it is settled; call until nothing.
   std::optional<Finished> pop_finished();
 
   /// The server has sent everything before `wal_end`. With nothing in flight that is flushed at
@@ -65,8 +77,9 @@ class AckTracker {
   /// The database link is lost: what is in the ring stays, an open transaction stays as partial.
   void link_lost();
 
-  /// The producer is replaced: forget everything in flight; the stream restarts at flushed_lsn().
-  void rewind();
+  /// The producer is replaced: its rows under way are wanted again, once the stream comes again
+  /// from flushed_lsn(). Implies link_lost() when that is so.
+  void producer_lost();
 
   /// Another relay held the slot and confirmed up to `flushed`: forget everything in flight and go
   /// on from there.
@@ -75,18 +88,35 @@ class AckTracker {
   Lsn flushed_lsn() const { return flushed_lsn_; }
   Lsn received_lsn() const { return received_lsn_; }
   bool in_transaction() const { return in_transaction_; }
-  /// Some records of a transaction are handed over, its commit is not seen yet.
+  /// Some rows of a transaction are handed over, its commit is not seen yet.
   bool has_partial() const { return !ring_.empty() && !ring_.back().committed; }
+  /// The stream stands within something that has to be read to its end: a transaction with rows,
+  /// or a replay that has not reached the last lost row.
+  bool unfinished() const {
+    return has_partial() || lost_records_ > 0 || (in_transaction_ && open_entry_ != kNone) ||
+           (replaying_ && !ring_.empty());
+  }
+  /// Nothing was handed over that lies behind the last row of the open transaction.
+  bool at_newest() const {
+    return open_entry_ != kNone && open_entry_ + 1 == ring_.size() &&
+           open_index_ == ring_.back().records;
+  }
   /// Nothing in flight and no transaction begun.
   bool idle() const { return ring_.empty() && !in_transaction_; }
-  /// Records from the oldest unacknowledged one to the newest: what the flow gate bounds.
-  std::uint64_t span() const { return sizes_.size(); }
-  std::uint64_t in_flight_records() const { return in_flight_records_; }
+  /// Rows from the oldest unsettled one to the newest: what the flow gate bounds.
+  std::uint64_t span() const { return rows_.size(); }
+  /// Rows handed over and not settled.
+  std::uint64_t in_flight_records() const { return in_flight_[0] + in_flight_[1]; }
+  std::uint64_t in_flight(Place place) const { return in_flight_[static_cast<std::size_t>(place)]; }
   std::uint64_t in_flight_bytes() const { return in_flight_bytes_; }
+  /// Rows that were under way with a lost producer and have not come again.
+  std::uint64_t lost_records() const { return lost_records_; }
   std::size_t open_transactions() const { return ring_.size(); }
   std::optional<WallTime> oldest_commit_time() const;
-  /// The transaction that a sequence in flight belongs to.
-  Lsn commit_lsn_of(std::uint64_t sequence) const;
+  /// False for a row that was forgotten by hand_over() meanwhile.
+  bool under_way(std::uint64_t sequence, Place place) const;
+  /// The row that a sequence under way belongs to.
+  RowPlace place_of(std::uint64_t sequence) const;
 
  private:
   struct Transaction {
@@ -95,31 +125,44 @@ class AckTracker {
     WallTime commit_time{};
     std::uint64_t first_sequence = 0;
     std::uint64_t records = 0;
-    std::uint64_t open_records = 0;
+    std::uint64_t open_records = 0;  ///< Not settled, lost ones included.
     bool committed = false;
   };
+  enum class State : std::uint8_t { at_sink, at_dead_letters, lost, settled };
+  struct RowState {
+    std::uint32_t bytes = 0;
+    State state = State::settled;
+  };
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   void set_flushed(Lsn lsn);
+  void settle(Transaction& transaction, RowState& row);
+  void leave(RowState& row);
+  void drop_settled_rows();
   std::size_t index_of(std::uint64_t sequence) const;
+  std::size_t find(Lsn commit_lsn) const;
+  RowState& row(std::uint64_t sequence) { return rows_[sequence - first_sequence_]; }
+  bool is_settled(std::uint64_t sequence) const;
 
   std::deque<Transaction> ring_;
-  /// Bytes of each record from first_sequence_ on; kAcknowledged once it is.
-  std::deque<std::uint32_t> sizes_;
+  std::deque<RowState> rows_;  ///< From first_sequence_ on.
   std::uint64_t first_sequence_ = 1;
   std::uint64_t next_sequence_ = 1;
-  std::uint64_t in_flight_records_ = 0;
+  std::uint64_t in_flight_[2] = {0, 0};
   std::uint64_t in_flight_bytes_ = 0;
+  std::uint64_t lost_records_ = 0;
 
   bool started_ = false;
   Lsn flushed_lsn_;
   Lsn received_lsn_;
-  /// Highest commit record of which every outbox row or the first ones have been handed to the sink
-  /// since the last rewind. Never a flushed position: the next commit record may begin right there.
-  Lsn known_commit_lsn_;
+  ResumePoint resume_;  ///< Of a split transaction: its first rows are in.
 
+  bool replaying_ = false;  ///< The link was lost and the stream has not reached the ring's end.
   bool in_transaction_ = false;
-  bool open_is_known_ = false;    ///< Replaying a transaction that is wholly known.
-  bool open_is_in_ring_ = false;  ///< The open transaction has an entry (the last one).
+  bool open_is_settled_ = false;    ///< Replaying a transaction that lies before flushed_lsn_.
+  bool open_is_empty_ = false;      ///< Replaying one that had no rows the first time.
+  std::size_t open_entry_ = kNone;  ///< The open transaction's place in the ring.
+  std::uint64_t open_index_ = 0;    ///< Of the next row.
   Lsn open_commit_lsn_;
   WallTime open_commit_time_{};
 };

@@ -104,7 +104,7 @@ TEST(LoadConfig, Fault125RefusesUnknownKeysWithTheNearestOne) {
             "  o.yaml:3:5: pipelines[0].kafka.bootstrap_servers: is required and has no default");
   EXPECT_THAT(problem_of(minimal_file() + "kafak: {}\n"),
               HasSubstr("o.yaml:6:1: unknown key \"kafak\"; allowed here: version, log, http, "
-                        "pipelines"));
+                        "control, pipelines"));
   EXPECT_THAT(problem_of(minimal_file() + "lgo: {}\n"), HasSubstr("did you mean \"log\"?"));
   EXPECT_THAT(problem_of(minimal_file("    kafka.bootsrap: k\n")),
               HasSubstr("did you mean \"pipelines[].kafka.bootstrap_servers\", each part nested"));

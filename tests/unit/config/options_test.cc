@@ -44,6 +44,12 @@ std::string other_value(const Option& option) {
   if (option.path == "http.listen") {
     return "localhost:1";
   }
+  if (option.path == "control.socket") {
+    return "/a folder/other.sock";
+  }
+  if (option.path.ends_with("letters.topic") || option.key() == "position_topic") {
+    return "Other.topic_1-x";
+  }
   if (option.rule.conninfo) {
     return "host=a password='${env:X}' user=\"u\"";
   }

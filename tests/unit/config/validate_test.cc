@@ -111,5 +111,75 @@ TEST(Validate, ListensOnHostAndPort) {
   }
 }
 
+TEST(Validate, ControlSocketIsAnAbsolutePathThatASocketCanHave) {
+  const auto file = [](const std::string& path) {
+    return "control: {socket: \"" + path + "\"}\n" + minimal_file();
+  };
+  EXPECT_EQ(problem_of(file("")), "");
+  EXPECT_EQ(problem_of(file("/run/outrider/orders.sock")), "");
+  EXPECT_EQ(problem_of(file("/" + std::string(106, 'a'))), "");
+  EXPECT_THAT(problem_of(file("/" + std::string(107, 'a'))), HasSubstr("of at most 107 bytes"));
+  EXPECT_EQ(problem_of(file("orders.sock")),
+            "o.yaml:1:19: control.socket: found \"orders.sock\"; allowed: an absolute path of at "
+            "most 107 bytes, or an empty text for no socket");
+}
+
+TEST(Validate, ExactlyOnceNeedsTheWitness) {
+  EXPECT_EQ(problem_of(minimal_file("    delivery: {guarantee: exactly_once}\n")), "");
+  EXPECT_EQ(problem_of(minimal_file("    delivery: {witness: false}\n")), "");
+  EXPECT_THAT(problem_of(minimal_file("    delivery: {guarantee: exactly_once, witness: false}\n")),
+              HasSubstr("o.yaml:6:50: pipelines[0].delivery.witness: exactly_once keeps its "
+                        "position in Kafka"));
+}
+
+TEST(Validate, ANewSlotInPlaceOfALostOneNeedsTheWitness) {
+  EXPECT_EQ(problem_of(minimal_file("    delivery: {on_slot_lost: recreate}\n")), "");
+  EXPECT_THAT(problem_of(minimal_file("    delivery: {on_slot_lost: recreate, witness: false}\n")),
+              HasSubstr("pipelines[0].delivery.on_slot_lost: without a witness nobody knows"));
+}
+
+TEST(Validate, TransactionTimesAreOrdered) {
+  EXPECT_THAT(problem_of(minimal_file("    delivery: {transaction_ms: 20000}\n")),
+              HasSubstr("delivery.transaction_ms (20000) must not be more than "
+                        "delivery.transaction_max_ms (10000)"));
+  EXPECT_THAT(problem_of(minimal_file("    delivery: {transaction_timeout_ms: 10000}\n")),
+              HasSubstr("pipelines[0].delivery.transaction_timeout_ms: "
+                        "delivery.transaction_max_ms (10000) must be less than"));
+  EXPECT_THAT(problem_of(minimal_file("    delivery: {transaction_max_ms: 60000}\n")),
+              HasSubstr("pipelines[0].delivery.transaction_max_ms: "));
+  EXPECT_EQ(problem_of(minimal_file("    delivery: {transaction_ms: 10000}\n")), "");
+}
+
+TEST(Validate, TopicsOfItsOwnHaveLegalNames) {
+  EXPECT_THAT(problem_of(minimal_file("    delivery: {position_topic: \"a b\"}\n")),
+              HasSubstr("pipelines[0].delivery.position_topic: found \"a b\"; allowed"));
+  EXPECT_THAT(problem_of(minimal_file("    dead_letters: {topic: \"..\"}\n")),
+              HasSubstr("pipelines[0].dead_letters.topic: found \"..\""));
+  EXPECT_THAT(
+      problem_of(minimal_file("    dead_letters: {topic: " + std::string(250, 't') + "}\n")),
+      HasSubstr("1 to 249 of"));
+  EXPECT_THAT(problem_of(minimal_file("    dead_letters: {topic: outrider.positions}\n")),
+              HasSubstr("which is compacted: letters would be deleted"));
+}
+
+TEST(Validate, ATopicOfDeadLettersExcludesWhatNeedsTheTable) {
+  EXPECT_EQ(problem_of(minimal_file("    dead_letters: {topic: dead, on_poison: stop}\n")), "");
+  EXPECT_THAT(problem_of(minimal_file("    dead_letters: {topic: dead, on_poison: park_key}\n")),
+              HasSubstr("pipelines[0].dead_letters.on_poison: park_key has to read the letters"));
+  for (const char* other : {"dsn: host=b", "automatic_retry: on", "max_attempts: 2",
+                            "retry_first_ms: 200", "retry_max_ms: 200000"}) {
+    EXPECT_THAT(
+        problem_of(minimal_file("    dead_letters: {topic: dead, " + std::string(other) + "}\n")),
+        HasSubstr("has no effect beside topic (o.yaml:6:27); remove one of the two"))
+        << other;
+  }
+}
+
+TEST(Validate, RetryPausesAreOrdered) {
+  EXPECT_THAT(problem_of(minimal_file("    dead_letters: {retry_first_ms: 700000}\n")),
+              HasSubstr("dead_letters.retry_first_ms (700000) must not be more than "
+                        "dead_letters.retry_max_ms (600000)"));
+}
+
 }  // namespace
 }  // namespace outrider

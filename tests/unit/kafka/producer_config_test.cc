@@ -118,6 +118,40 @@ TEST(ProducerConfig, UnknownPropertyAndBogusCodecCarryTheLibrarysText) {
   EXPECT_THAT(codec.error().message, HasSubstr("compression.codec"));
 }
 
+TEST(ProducerConfig, ExactlyOnceSetsTransactionsAndATimeoutWithinThem) {
+  ProducerSettings settings = settings_with({});
+  settings.delivery.guarantee = Delivery::exactly_once;
+  settings.delivery.transaction_timeout_ms = 45'000;
+  const auto conf = make_producer_conf(settings, "outrider-1-shop-slot");
+  ASSERT_TRUE(conf);
+  EXPECT_EQ(get_property(conf->get(), "transactional.id"), "outrider-1-shop-slot");
+  EXPECT_EQ(get_number(conf->get(), "transaction.timeout.ms"), 45'000);
+  EXPECT_EQ(get_number(conf->get(), "message.timeout.ms"), 45'000);
+  EXPECT_TRUE(check_producer_settings(settings));
+  settings.delivery.transaction_max_ms = 45'000;
+  const auto checked = check_producer_settings(settings);
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(checked.error().hint, HasSubstr("delivery.transaction_timeout_ms"));
+}
+
+TEST(ProducerConfig, ReaderReadsWhatIsCommittedAndJoinsNoGroup) {
+  ProducerSettings settings = settings_with({{"sasl.username", "relay"}});
+  const auto conf = make_reader_conf(settings);
+  ASSERT_TRUE(conf);
+  EXPECT_EQ(get_property(conf->get(), "isolation.level"), "read_committed");
+  EXPECT_EQ(get_property(conf->get(), "enable.auto.commit"), "false");
+  EXPECT_EQ(get_property(conf->get(), "group.id"), "");
+  EXPECT_EQ(get_property(conf->get(), "sasl.username"), "relay");
+}
+
+TEST(ProducerConfig, PositionTopicNeedsALegalName) {
+  ProducerSettings settings = settings_with({});
+  settings.delivery.position_topic = "a b";
+  EXPECT_EQ(check_producer_settings(settings).error().kind, ErrorKind::configuration);
+  settings.delivery.witness = false;
+  EXPECT_TRUE(check_producer_settings(settings)) << "not used";
+}
+
 TEST(ProducerConfig, NeedsBootstrapServers) {
   ProducerSettings settings = settings_with({});
   settings.bootstrap_servers.clear();

@@ -57,6 +57,32 @@ TEST(Conninfo, NeverRepeatsAPieceOfTheDsn) {
   EXPECT_EQ(describe(values.error()).find("top"), std::string::npos);
 }
 
+TEST(Conninfo, DurableWritesLookForAHostThatWritesWhereThereAreSeveral) {
+  ConnectionOptions durable = options(false);
+  durable.durable_writes = true;
+  auto values = *connection_parameters("host=a,b", durable, 0);
+  EXPECT_EQ(values["target_session_attrs"], "read-write");
+  values = *connection_parameters("host=a,b target_session_attrs=any", durable, 0);
+  EXPECT_EQ(values["target_session_attrs"], "any");
+  EXPECT_EQ(connection_parameters("host=a", durable, 0)->count("target_session_attrs"), 0U);
+  EXPECT_EQ(connection_parameters("host=a,b", options(false), 0)->count("target_session_attrs"),
+            0U);
+}
+
+TEST(Conninfo, NamesTheOptionThatHoldsTheDsn) {
+  ConnectionOptions other = options(false);
+  other.dsn_name = "dead_letters.dsn";
+  EXPECT_NE(connection_parameters("nonsense", other, 0).error().message.find("dead_letters.dsn"),
+            std::string::npos);
+}
+
+TEST(PinSettings, DurableWritesWaitForTheDisk) {
+  ConnectionOptions durable = options(false);
+  EXPECT_EQ(pin_settings_sql(durable).find("synchronous_commit"), std::string::npos);
+  durable.durable_writes = true;
+  EXPECT_NE(pin_settings_sql(durable).find("('synchronous_commit', 'on')"), std::string::npos);
+}
+
 TEST(PinSettings, PinsWhatChangesTheTextOfValues) {
   std::string sql = pin_settings_sql(options(false));
   for (const char* name : {"datestyle", "intervalstyle", "timezone", "extra_float_digits",

@@ -19,17 +19,34 @@ std::vector<InitStatement> statements_of(const PipelineConfig& pipeline,
   return statements ? *statements : std::vector<InitStatement>{};
 }
 
-TEST(InitSql, MakesRoleTablePublicationAndSlotInThatOrder) {
+TEST(InitSql, MakesRoleTablesPublicationAndSlotInThatOrder) {
   PipelineConfig pipeline;
   pipeline.outbox.tables = {"shop.outbox"};
   const auto statements = statements_of(pipeline, {.database = "app"});
-  ASSERT_EQ(statements.size(), 6U);
+  ASSERT_EQ(statements.size(), 9U);
   EXPECT_THAT(statements[0].sql, HasSubstr("CREATE ROLE outrider_relay LOGIN"));
   EXPECT_THAT(statements[1].sql, HasSubstr("GRANT CONNECT ON DATABASE app TO outrider_relay"));
   EXPECT_THAT(statements[2].sql, HasSubstr("CREATE SCHEMA IF NOT EXISTS shop"));
   EXPECT_THAT(statements[3].sql, HasSubstr("CREATE TABLE IF NOT EXISTS shop.outbox"));
-  EXPECT_THAT(statements[4].sql, HasSubstr("CREATE PUBLICATION outrider FOR TABLE shop.outbox"));
-  EXPECT_THAT(statements[5].sql, HasSubstr("pg_create_logical_replication_slot('outrider'"));
+  EXPECT_THAT(statements[4].sql, HasSubstr("CREATE SCHEMA IF NOT EXISTS outrider"));
+  EXPECT_THAT(statements[5].sql, HasSubstr("CREATE TABLE IF NOT EXISTS outrider.dead_letters"));
+  EXPECT_THAT(statements[6].sql, HasSubstr("ON outrider.dead_letters TO outrider_relay"));
+  EXPECT_THAT(statements[7].sql, HasSubstr("CREATE PUBLICATION outrider FOR TABLE shop.outbox"));
+  EXPECT_THAT(statements[8].sql, HasSubstr("pg_create_logical_replication_slot('outrider'"));
+}
+
+TEST(InitSql, MakesTheDeadLetterTableOnlyWhereItIsUsed) {
+  PipelineConfig pipeline;
+  pipeline.dead_letters.topic = "dead";
+  const Result<std::string> with_topic = init_sql(pipeline, {});
+  ASSERT_TRUE(with_topic.has_value());
+  EXPECT_THAT(*with_topic, Not(HasSubstr("dead_letters")));
+  pipeline.dead_letters = DeadLetterConfig{};
+  pipeline.dead_letters.dsn.raw = "host=elsewhere";
+  const Result<std::string> elsewhere = init_sql(pipeline, {});
+  ASSERT_TRUE(elsewhere.has_value());
+  EXPECT_THAT(*elsewhere, Not(HasSubstr("CREATE TABLE IF NOT EXISTS outrider")));
+  EXPECT_THAT(*elsewhere, HasSubstr("sql/dead_letters.sql"));
 }
 
 TEST(InitSql, MakesTheSlotLastAndAlone) {
@@ -39,11 +56,12 @@ TEST(InitSql, MakesTheSlotLastAndAlone) {
   }
 }
 
-TEST(InitSql, GivesTheRoleNoPasswordAndNoRightOnRows) {
+TEST(InitSql, GivesTheRoleNoPasswordAndNoRightOnTheOutbox) {
   const Result<std::string> script = init_sql(PipelineConfig{}, {.database = "app"});
   ASSERT_TRUE(script.has_value());
   EXPECT_THAT(*script, Not(HasSubstr("PASSWORD")));
-  EXPECT_THAT(*script, Not(HasSubstr("GRANT SELECT")));
+  EXPECT_THAT(*script, Not(::testing::ContainsRegex("GRANT [A-Z, ]*ON [a-z.]*outbox")));
+  EXPECT_THAT(*script, Not(HasSubstr("ON outrider.outbox_dead_letters TO")));
   EXPECT_THAT(*script, Not(HasSubstr("SUPERUSER")));
 }
 
@@ -67,8 +85,10 @@ TEST(InitSql, NamesColumnsAsTheMappingDoesAndAddsHeaderColumns) {
 }
 
 TEST(InitSql, LeavesOutWhatIsNotWanted) {
+  PipelineConfig without_table;
+  without_table.dead_letters.topic = "dead";
   const auto statements =
-      statements_of(PipelineConfig{}, {.role = "", .create_tables = false, .create_slot = false});
+      statements_of(without_table, {.role = "", .create_tables = false, .create_slot = false});
   ASSERT_EQ(statements.size(), 1U);
   EXPECT_THAT(statements[0].sql, HasSubstr("CREATE PUBLICATION"));
 }

@@ -74,6 +74,35 @@ const std::vector<RefusalCase>& server_cases() {
   return cases;
 }
 
+const std::vector<RefusalCase>& invalidation_cases() {
+  static const std::vector<RefusalCase> cases = {
+      {"SlotLost",
+       [](FakeSetup& s) {
+         s.catalog.have_slot("pgoutput");
+         (*s.catalog.slot)["wal_status"] = "lost";
+       },
+       kFatal, "was invalidated by the server (wal_status lost)",
+       "SELECT pg_drop_replication_slot('orders')"},
+      {"SlotInvalidated",
+       [](FakeSetup& s) {
+         s.catalog.server["version_num"] = "180000";
+         s.catalog.have_slot("pgoutput");
+         (*s.catalog.slot)["invalidation_reason"] = "idle_timeout";
+       },
+       kFatal, "was invalidated by the server (idle_timeout)",
+       "so that it does not happen again raise idle_replication_slot_timeout"},
+      {"SlotConflictsWithRecovery",
+       [](FakeSetup& s) {
+         s.catalog.have_slot("pgoutput");
+         (*s.catalog.slot)["wal_status"] = "lost";
+         (*s.catalog.slot)["invalidation_reason"] = "rows_removed";
+       },
+       kFatal, "was invalidated by the server (rows_removed)",
+       "so that it does not happen again set hot_standby_feedback = on"},
+  };
+  return cases;
+}
+
 const std::vector<RefusalCase>& slot_cases() {
   static const std::vector<RefusalCase> cases = {
       {"SlotMissing", [](FakeSetup& s) { s.source.create_slot = false; }, kConfiguration,
@@ -103,20 +132,6 @@ const std::vector<RefusalCase>& slot_cases() {
        },
        kConfiguration, "was made with output plugin \"pgoutput\", source.plugin is \"wal2json\"",
        "set source.plugin: pgoutput"},
-      {"SlotLost",
-       [](FakeSetup& s) {
-         s.catalog.have_slot("pgoutput");
-         (*s.catalog.slot)["wal_status"] = "lost";
-       },
-       kFatal, "was invalidated by the server (wal_status lost)",
-       "SELECT pg_drop_replication_slot('orders')"},
-      {"SlotInvalidated",
-       [](FakeSetup& s) {
-         s.catalog.server["version_num"] = "180000";
-         s.catalog.have_slot("pgoutput");
-         (*s.catalog.slot)["invalidation_reason"] = "idle_timeout";
-       },
-       kFatal, "was invalidated by the server (idle_timeout)", "make the slot anew"},
       {"SlotTemporary",
        [](FakeSetup& s) {
          s.catalog.have_slot("pgoutput");
@@ -347,6 +362,8 @@ std::string case_name(const ::testing::TestParamInfo<RefusalCase>& info) { retur
 
 INSTANTIATE_TEST_SUITE_P(Server, PreflightRefusal, ::testing::ValuesIn(server_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Slot, PreflightRefusal, ::testing::ValuesIn(slot_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Invalidated, PreflightRefusal, ::testing::ValuesIn(invalidation_cases()),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(Table, PreflightRefusal, ::testing::ValuesIn(table_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Column, PreflightRefusal, ::testing::ValuesIn(column_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Publication, PreflightRefusal, ::testing::ValuesIn(publication_cases()),
@@ -355,7 +372,7 @@ INSTANTIATE_TEST_SUITE_P(Published, PreflightRefusal, ::testing::ValuesIn(publis
                          case_name);
 
 std::vector<const std::vector<RefusalCase>*> all_cases() {
-  return {&server_cases(), &slot_cases(),        &table_cases(),
+  return {&server_cases(), &slot_cases(),        &invalidation_cases(), &table_cases(),
           &column_cases(), &publication_cases(), &published_cases()};
 }
 

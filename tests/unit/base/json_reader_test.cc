@@ -1,4 +1,4 @@
-#include "decode/json_reader.h"
+#include "outrider/base/json_reader.h"
 
 #include <gtest/gtest.h>
 

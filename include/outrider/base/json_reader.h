@@ -1,4 +1,4 @@
-// JsonReader: a bounded, strict, in-place JSON pull reader for the messages of wal2json.
+// JsonReader: a bounded, strict, in-place JSON pull reader for wal2json and the control socket.
 //
 // Strings are unescaped where they stand and numbers stay the text they are, so every view points
 // into the caller's bytes and nothing is allocated. Own code, because RapidJSON 1.1.0 refuses
@@ -37,6 +37,9 @@ class JsonReader {
 
   /// Enter an object or array; `bracket` is '{' or '['.
   bool open(char bracket);
+
+  /// Whether the next value begins with this bracket; consumes nothing but white space.
+  bool at_bracket(char bracket);
 
   /// Is there another member? If so its key and colon are consumed. False at '}', also consumed.
   /// `first` is true before the first call and kept by the reader from then on.

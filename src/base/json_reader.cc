@@ -1,4 +1,4 @@
-#include "decode/json_reader.h"
+#include "outrider/base/json_reader.h"
 
 #include <cstring>
 
@@ -75,6 +75,11 @@ bool JsonReader::open(char bracket) {
   }
   ++at_;
   return true;
+}
+
+bool JsonReader::at_bracket(char bracket) {
+  skip_space();
+  return ok() && at_ != end_ && *at_ == bracket;
 }
 
 bool JsonReader::more(char close, bool& first) {
