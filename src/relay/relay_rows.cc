@@ -338,15 +338,15 @@ void Relay::isolate(Error error, Now now) {
 
 // ---- waiting -----------------------------------------------------------------------------------
 
-bool Relay::hold(MonoTime until, std::string why) {
+bool Relay::hold(MonoTime until, const std::string& why) {
   held_until_ = until;
-  note_held(std::move(why));
+  note_held(why);
   return false;
 }
 
-void Relay::note_held(std::string why) {
+void Relay::note_held(const std::string& why) {
   if (why != held_why_) {
-    held_why_ = std::move(why);
+    held_why_ = why;
     observer_.on_rows_held(held_why_);
   }
 }

@@ -181,12 +181,12 @@ class Relay {
   void isolate(Error error, Now now);
   bool nothing_unaccepted() const { return unaccepted_ == 0 && !alone_; }
   bool rows_wait_for_operator() const;
-  void note_held(std::string why);
+  void note_held(const std::string& why);
   void serve_place(Now now);
   void serve_retry(Now now);
   void accepted(std::uint64_t sequence);
   void mark(const ResumePoint& point, bool whole, Now now);
-  bool hold(MonoTime until, std::string why);
+  bool hold(MonoTime until, const std::string& why);
 
   RelayOptions options_;
   ChangeSource& source_;
