@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -145,6 +146,8 @@ Result<> StreamWatch::on_state(const QueryResult& rows, Now now) {
     release_waiting_commits(now);
     return fail(synchronous_error(application_name_, names));
   }
+  const std::string timeline = rows.text(0, "timeline");
+  std::from_chars(timeline.data(), timeline.data() + timeline.size(), timeline_, 16);
   activity_ = activity_of(rows.text(0, "exists") == "t", rows.text(0, "wait_event"));
   bool fresh = std::exchange(fresh_connection_, false);
   gone_answers_ = activity_ == WalsenderActivity::gone ? gone_answers_ + 1 : 0;
@@ -212,7 +215,11 @@ std::string StreamWatch::state_sql() const {
          pid +
          ") AS exists, "
          "(SELECT wait_event FROM pg_catalog.pg_stat_activity WHERE pid = " +
-         pid + " LIMIT 1) AS wait_event";
+         pid +
+         " LIMIT 1) AS wait_event, "
+         // The first eight digits of a WAL file's name are its timeline.
+         "CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE pg_catalog.substr("
+         "pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) END AS timeline";
 }
 
 Result<> StreamWatch::ask(Now now) {

@@ -60,6 +60,9 @@ class StreamWatch {
   void look_now(Now now) { next_look_ = now.mono; }
   bool looked_since(MonoTime asked) const { return answered_look_at_ >= asked; }
 
+  /// The timeline that the server writes, when last asked; 0: not asked yet, or it is a standby.
+  std::uint32_t timeline() const { return timeline_; }
+
   std::optional<MonoTime> deadline() const;
   std::uint64_t reconnects() const { return reconnects_; }
 
@@ -92,6 +95,7 @@ class StreamWatch {
   MonoTime answered_look_at_{};
   std::string look_trouble_;  ///< The last look's error, told once.
   WalsenderActivity activity_ = WalsenderActivity::unknown;
+  std::uint32_t timeline_ = 0;
   int gone_answers_ = 0;
   bool shutdown_suspected_ = false;
   bool down_noted_ = false;

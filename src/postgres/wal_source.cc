@@ -147,6 +147,12 @@ Result<> WalSource::drive_streaming(Now now) {
     return {};
   }
   OUTRIDER_TRY(watch_.drive(now));
+  // A stream from a standby outlives its promotion.
+  if (watch_.timeline() > identity_.timeline) {
+    note(LogLevel::warn, "the server was promoted while it streams to us",
+         {{"timeline", std::to_string(watch_.timeline())}});
+    identity_.timeline = watch_.timeline();
+  }
   return judge_silence(now);
 }
 

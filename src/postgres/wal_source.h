@@ -102,6 +102,7 @@ class WalSource final : public ChangeSource {
   Result<bool> on_stream_connected(Now now);
   Result<bool> on_identified(Now now);
   Result<bool> on_history(Now now);
+  Result<> check_promotion() const;
   Result<bool> begin_slot(Now now);
   Result<bool> on_allowed(Now now);
   Result<bool> on_armed(Now now);
@@ -159,7 +160,8 @@ class WalSource final : public ChangeSource {
   bool slot_created_now_ = false;  ///< Since open().
   bool creation_allowed_ = false;
   SlotIdentity identity_;
-  std::map<std::uint32_t, Lsn> forks_;  ///< Where each ancestor of our timeline ended.
+  std::uint32_t streamed_timeline_ = 0;  ///< Of the last stream.
+  std::map<std::uint32_t, Lsn> forks_;   ///< Where each ancestor of our timeline ended.
   Lsn slot_restart_lsn_;
   Lsn server_wal_end_;  ///< When the stream's connection was made.
 

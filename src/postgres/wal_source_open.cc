@@ -287,7 +287,26 @@ Result<bool> WalSource::on_history(Now now) {
     return fail(classify_server_error("cannot read the server's timeline history", *answer->error));
   }
   forks_ = parse_timeline_history(answer->rows.text(0, "content"));
+  OUTRIDER_TRY(check_promotion());
   return begin_slot(now);
+}
+
+// Behind the fork our positions name other rows on the new timeline. Judged before anything is said
+// to the slot, which would take such a position for its own.
+Result<> WalSource::check_promotion() const {
+  if (!resume_from_ || streamed_timeline_ == 0 || streamed_timeline_ == identity_.timeline) {
+    return {};
+  }
+  const std::optional<Lsn> fork = fork_of(streamed_timeline_);
+  if (fork && *resume_from_ <= *fork) {
+    return {};
+  }
+  return fail(ErrorKind::fatal,
+              "the server was promoted: timeline " + std::to_string(streamed_timeline_) +
+                  (fork ? " ended at " + fork->to_string() : " is none of its ancestors") +
+                  ", this relay is at " + resume_from_->to_string() +
+                  "; records beyond the end are phantoms, the new primary does not have their rows",
+              "start the relay again: it goes on from the new primary's slot", "SERVER_PROMOTED");
 }
 
 Result<bool> WalSource::begin_slot(Now now) {
@@ -450,6 +469,7 @@ Result<bool> WalSource::on_started(Now now) {
                 "the server did not begin to stream from slot \"" + source_.slot + "\"");
   }
   step_ = Step::streaming;
+  streamed_timeline_ = identity_.timeline;
   stream_.begin(now);
   apply_reading();
   watch_.begin(walsender_pid_, application_name_, now);

@@ -36,7 +36,8 @@ void Relay::handle_start(const StreamStart& start, Now now) {
     sink_.restart(now);
     tracker_.producer_lost();
   }
-  if (session_stale_ || start.after_standby || moved || !sink_.session_open()) {
+  const bool promoted = ever_streamed_ && source_.identity().timeline != joined_timeline_;
+  if (session_stale_ || promoted || start.after_standby || moved || !sink_.session_open()) {
     open_session(now);
   }
   session_ = Session::opening;
@@ -60,8 +61,10 @@ void Relay::ask_for_creation(Now now) {
   if (!sink_.session_open()) {
     return;
   }
+  auto stored = stored_in_this_history();
   auto verdict =
-      judge_missing_slot(source_.identity(), source_.wal_end(), sink_.stored(), options_.slot);
+      stored ? judge_missing_slot(source_.identity(), source_.wal_end(), *stored, options_.slot)
+             : Result<SlotVerdict>(fail(std::move(stored).error()));
   if (!verdict) {
     lose_source(std::move(verdict).error(), now);
     return;
@@ -74,6 +77,14 @@ void Relay::ask_for_creation(Now now) {
 }
 
 void Relay::advance_session(Now now) {
+  if (session_ == Session::open && link_up_ && source_.state() == SourceState::streaming &&
+      source_.identity().timeline != joined_timeline_) {
+    // A standby was promoted under the stream: what is stored is signed with its new timeline.
+    joined_timeline_ = source_.identity().timeline;
+    open_session(now);
+    session_fresh_ = false;
+    session_ = Session::opening;
+  }
   if (session_ != Session::opening || !sink_.session_open() ||
       (place_ != nullptr && !place_->ready())) {
     return;
@@ -125,6 +136,7 @@ Result<std::optional<StoredPosition>> Relay::stored_in_this_history() {
   const bool other_system = stored && stored->identity.system_id != identity.system_id;
   if (stored && !other_system && stored->identity.timeline < identity.timeline) {
     OUTRIDER_TRY(const Lsn fork, fork_from(stored->identity.timeline));
+    stored->flushed = std::min(stored->flushed, fork);
     if (stored->point.lsn > fork) {
       stored->point = ResumePoint{fork, Lsn{}, 0, stored->point.retried_letter};
     } else if (stored->point.partial_commit_lsn >= fork) {
