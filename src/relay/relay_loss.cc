@@ -88,8 +88,8 @@ void Relay::lose_sink(Error error, Now now) {
   observer_.on_sink_restart(error, tracker_.flushed_lsn());
 }
 
-/// What was under way with the old one is wanted again; the stream comes again only if it has to.
-void Relay::replace_producer(Now now) {
+/// What was under way with the old one is wanted again.
+void Relay::new_producer(Now now) {
   unaccepted_ = 0;
   alone_.reset();
   isolating_ = false;
@@ -97,6 +97,11 @@ void Relay::replace_producer(Now now) {
   sink_.restart(now);
   tracker_.producer_lost();
   marked_ = ResumePoint{};
+}
+
+/// A new producer in mid-stream; the stream comes again only if it has to.
+void Relay::replace_producer(Now now) {
+  new_producer(now);
   if (tracker_.lost_records() == 0) {
     if (session_ != Session::none && !sink_.session_open()) {
       open_session(now);

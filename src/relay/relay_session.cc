@@ -29,12 +29,7 @@ void Relay::handle_start(const StreamStart& start, Now now) {
   const bool moved = ever_streamed_ && start.slot_confirmed_lsn > tracker_.flushed_lsn();
   if ((start.after_standby || moved) && tracker_.in_flight(AckTracker::Place::sink) > 0) {
     // Another relay may have relayed what is under way here.
-    unaccepted_ = 0;
-    alone_.reset();
-    isolating_ = false;
-    retry_.lost();
-    sink_.restart(now);
-    tracker_.producer_lost();
+    new_producer(now);
   }
   const bool promoted = ever_streamed_ && source_.identity().timeline != joined_timeline_;
   if (session_stale_ || promoted || start.after_standby || moved || !sink_.session_open()) {

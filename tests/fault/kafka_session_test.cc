@@ -60,7 +60,27 @@ TEST(KafkaSession, NextRelayReadsTheWitness) {
   EXPECT_EQ(next.sink().stored()->point.lsn, lsn(1'000 + kAhead));
   EXPECT_EQ(next.sink().stored()->flushed, lsn(1'000));
   EXPECT_FALSE(next.sink().stored()->exactly_once);
-  EXPECT_EQ(next.sink().confirm_limit(), lsn(1'000 + kAhead)) << "it is durable already";
+  EXPECT_NE(next.sink().stored()->writer, next.sink().writer()) << "another process signed it";
+  EXPECT_EQ(next.sink().confirm_limit(), Lsn{}) << "each session signs one of its own first";
+  next.sink().reserve(lsn(1'000), SinkDriver::now());
+  ASSERT_TRUE(next.turn_until([&] { return next.sink().confirm_limit().is_valid(); }));
+}
+
+TEST(KafkaSession, ACleanStopLeavesAnExactWitness) {
+  MockBroker broker;
+  broker.create_topic(kPositions, 1);
+  {
+    SinkDriver driver(broker.bootstrap_servers());
+    ASSERT_TRUE(driver.open_session());
+    driver.sink().reserve(lsn(1'000), SinkDriver::now());
+    ASSERT_TRUE(driver.turn_until([&] { return driver.sink().confirm_limit().is_valid(); }));
+    driver.sink().reserve_exactly(lsn(1'234), SinkDriver::now());
+    ASSERT_TRUE(driver.turn_until([&] { return driver.sink().confirm_limit() == lsn(1'234); }));
+  }
+  SinkDriver next(broker.bootstrap_servers());
+  ASSERT_TRUE(next.open_session());
+  ASSERT_TRUE(next.sink().stored());
+  EXPECT_EQ(next.sink().stored()->point.lsn, lsn(1'234));
 }
 
 TEST(KafkaSession, RecordOfAnotherSystemIsStoredButConfirmsNothing) {
@@ -164,7 +184,10 @@ TEST(KafkaSession, WitnessesDoNotDisturbRecordsAndARestartKeepsTheLimit) {
   EXPECT_FALSE(driver.sink().session_open());
   ASSERT_TRUE(driver.open_session());
   ASSERT_TRUE(driver.sink().stored());
-  EXPECT_EQ(driver.sink().confirm_limit(), lsn(1'000 + kAhead));
+  EXPECT_EQ(driver.sink().stored()->writer, driver.sink().writer());
+  EXPECT_EQ(driver.sink().confirm_limit(), Lsn{}) << "a session signs its own";
+  driver.sink().reserve(lsn(1'000), SinkDriver::now());
+  ASSERT_TRUE(driver.turn_until([&] { return driver.sink().confirm_limit().is_valid(); }));
   ASSERT_TRUE(driver.produce_all(200, 300));
   ASSERT_TRUE(driver.turn_until([&] { return driver.delivered_.size() == 300; }));
 }

@@ -127,6 +127,7 @@ class Relay {
   void finish_or_stop(Now now);
   void lose_source(Error error, Now now);
   void lose_sink(Error error, Now now);
+  void new_producer(Now now);
   void replace_producer(Now now);
   void notice_freeze(Now now);
   void update_gate();
