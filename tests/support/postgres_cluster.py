@@ -184,9 +184,22 @@ class PostgresCluster:
         connection.autocommit = autocommit
         return connection
 
+    def _connect_when_recovered(self, dbname):
+        """A server that has crashed refuses for a moment (57P03); other errors are errors."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                return self.connect(dbname)
+            except psycopg2.OperationalError as error:
+                refused = any(text in str(error) for text in
+                              ("not yet accepting", "starting up", "in recovery mode"))
+                if not refused or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
     def query(self, sql, parameters=None, dbname="postgres"):
         """Rows of one statement in a connection of its own; [] for a statement without rows."""
-        connection = self.connect(dbname)
+        connection = self._connect_when_recovered(dbname)
         try:
             with connection.cursor() as cursor:
                 cursor.execute(sql, parameters)

@@ -6,6 +6,7 @@ written as JSON, which is YAML too. Standard error goes to a file that the tests
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -42,8 +43,12 @@ def pipeline(dsn, bootstrap_servers, *, name="test", slot="outrider", plugin="au
              limits=None):
     """A pipeline as the configuration wants it, with everything created on request.
 
-    The dicts at the end are laid over the defaults, key by key.
+    The dicts at the end are laid over the defaults, key by key. Clusters that come and go share a
+    broker: under the default slot name each has a position topic of its own, or the next one would
+    rightly be refused as another cluster.
     """
+    port = re.search(r"port=(\d+)", dsn)
+    own = {"delivery": {"position_topic": f"outrider.positions.{port.group(1)}"}}
     return {
         "name": name,
         "source": {"dsn": dsn, "slot": slot, "create_slot": True, "publication": slot,
@@ -54,6 +59,7 @@ def pipeline(dsn, bootstrap_servers, *, name="test", slot="outrider", plugin="au
                   "topics": {"create": True, "partitions": 6, "replication_factor": 1},
                   **(kafka or {})},
         **({"limits": limits} if limits else {}),
+        **(own if slot == "outrider" and port else {}),
     }
 
 
