@@ -253,6 +253,7 @@ def _plugin_replaced(kafka, reads_settings):
             return
         cluster.psql(PLAIN + "CREATE ROLE relay LOGIN REPLICATION; GRANT SELECT ON outbox TO relay;"
                      " CREATE PUBLICATION outrider FOR TABLE outbox WITH (publish = 'insert');")
+        cluster.install_dead_letters("postgres", "relay")
         if reads_settings:
             cluster.query("GRANT pg_read_all_settings TO relay")
         title = f"plugin_{reads_settings}".lower()

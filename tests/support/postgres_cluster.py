@@ -117,9 +117,10 @@ class PostgresCluster:
                 self.install_dead_letters(dbname)
         return self
 
-    def install_dead_letters(self, dbname):
+    def install_dead_letters(self, dbname, role="outrider_relay"):
+        """Run sql/dead_letters.sql, again for a role that was made later."""
         with open(_DEAD_LETTERS, encoding="utf-8") as file:
-            self.psql(file.read(), dbname)
+            self.psql(f"\\set role {role}\n" + file.read(), dbname)
 
     def stop(self, mode="fast", timeout_s=60):
         """Stop as pg_ctl stop -m MODE does; past the limit an immediate stop and TimeoutError."""
