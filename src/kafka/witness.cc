@@ -21,9 +21,14 @@ bool WitnessBook::wanting() const {
   return wanted_ > wanted_when_written_ && bytes_between(wanted_, limit_) < ahead_bytes_ / 2;
 }
 
+/// A reservation that is used up holds up every confirmation.
+std::chrono::milliseconds WitnessBook::interval() const {
+  return wanted_ > limit_ ? kBlockedInterval : kInterval;
+}
+
 std::optional<Lsn> WitnessBook::due(MonoTime now) const {
   if (exact_ && wanting()) return exact_;
-  if (!wanting() || (written_at_ && now - *written_at_ < kInterval)) return std::nullopt;
+  if (!wanting() || (written_at_ && now - *written_at_ < interval())) return std::nullopt;
   std::uint64_t ahead = kAheadBytes;
   if (written_at_) {
     const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - *written_at_);
@@ -49,7 +54,7 @@ void WitnessBook::durable() {
 
 std::optional<MonoTime> WitnessBook::deadline() const {
   if (!wanting()) return std::nullopt;
-  return written_at_ && !exact_ ? *written_at_ + kInterval : MonoTime::min();
+  return written_at_ && !exact_ ? *written_at_ + interval() : MonoTime::min();
 }
 
 }  // namespace outrider

@@ -2,7 +2,8 @@
 //
 // The slot may be confirmed up to the highest witness that is durable. So witnesses run ahead of
 // what is asked for by kAheadBytes or by two seconds' worth of WAL, whichever is more; one is
-// written when half of that is used up, at most one an interval, none when nothing moves. Pure:
+// written when half of that is used up, at most one an interval (sooner only when all of it is
+// used up, since confirmations wait then), none when nothing moves. Pure:
 // the caller writes and tells what became of it. Rules: docs/adr/0013.
 #pragma once
 
@@ -19,6 +20,8 @@ class WitnessBook {
  public:
   static constexpr std::uint64_t kAheadBytes = 16 * 1024 * 1024;
   static constexpr std::chrono::milliseconds kInterval{1'000};
+  /// While the reservation is used up; the next one is sized by the rate just seen.
+  static constexpr std::chrono::milliseconds kBlockedInterval{20};
 
   /// A session is open. What an earlier one reserved does not count: each session writes a witness
   /// of its own before anything is confirmed, so that its writer can be told from another.
@@ -48,6 +51,7 @@ class WitnessBook {
 
  private:
   bool wanting() const;
+  std::chrono::milliseconds interval() const;
 
   Lsn wanted_;
   Lsn limit_;

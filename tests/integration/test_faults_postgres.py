@@ -234,7 +234,10 @@ def test_quick_restart_waits_for_the_slot_of_a_frozen_relay(rig):
 @pytest.mark.parametrize("create", [True, False])
 def test_slot_dropped_while_streaming_is_not_a_passing_fault(rig, create):
     """16: the verdict is permanent, and no new slot hides the gap."""
-    r = rig(over={"source": {"create_slot": create}})
+    # The relay must not be back before the slot is dropped: the server takes up to 100 ms to say
+    # that the backend is gone.
+    r = rig(over={"source": {"create_slot": create, "reconnect_first_ms": 2_000,
+                             "reconnect_max_ms": 2_000}})
     r.cluster.query("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (r.slot,),
                     r.dbname)
     r.start()

@@ -13,6 +13,13 @@ from support.postgres_cluster import PostgresCluster
 from support.relay import Relay, pipeline
 from support.workload import Workload
 
+
+class _Load(Workload):
+    """As an application commits: rows come one by one, not in the WAL writer's bursts of 200 ms."""
+
+    SYNCHRONOUS_COMMIT = "on"
+
+
 DUPLICATES_PER_KILL_MAX = 20
 NEAR_MS = 3_000
 
@@ -29,7 +36,7 @@ def _prove(kafka, plugin, kills):
     with PostgresCluster() as cluster:
         # A kill inside a transaction of many rows repeats what was sent of it: one of those would
         # fill the bound of three kills, but not the average of ten.
-        load = Workload(cluster, huge=0.0002 if kills >= 10 else 0)
+        load = _Load(cluster, huge=0.0002 if kills >= 10 else 0)
         relay = Relay(pipeline(cluster.dsn(), kafka.bootstrap_servers, plugin=plugin, topic=topic))
         with relay:
             relay.start()

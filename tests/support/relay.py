@@ -48,7 +48,7 @@ def pipeline(dsn, bootstrap_servers, *, name="test", slot="outrider", plugin="au
     rightly be refused as another cluster.
     """
     port = re.search(r"port=(\d+)", dsn)
-    own = {"delivery": {"position_topic": f"outrider.positions.{port.group(1)}"}}
+    own = {"delivery": {"position_topic": f"outrider.positions.{port.group(1)}"}} if port else {}
     return {
         "name": name,
         "source": {"dsn": dsn, "slot": slot, "create_slot": True, "publication": slot,
@@ -59,7 +59,7 @@ def pipeline(dsn, bootstrap_servers, *, name="test", slot="outrider", plugin="au
                   "topics": {"create": True, "partitions": 6, "replication_factor": 1},
                   **(kafka or {})},
         **({"limits": limits} if limits else {}),
-        **(own if slot == "outrider" and port else {}),
+        **(own if slot == "outrider" else {}),
     }
 
 
