@@ -206,11 +206,11 @@ std::string_view Application::farewell(const Relay& relay) const {
   if (dry_run_) {
     return "dry run ended, nothing was published or confirmed";
   }
-  if (!relay.ever_streamed()) {
-    return "stopped, this process never held the slot";
-  }
   if (relay.stop_error()) {
     return "stopped because of the error above";
+  }
+  if (!relay.ever_streamed()) {
+    return "stopped, this process never held the slot";
   }
   return relay.confirmed_all() ? "stopped, everything confirmed"
                                : "stopped before everything was confirmed: nothing is lost, "

@@ -38,7 +38,8 @@ RelayOptions relay_options(const PipelineConfig& config, bool dry_run) {
   options.sink_losses_max = static_cast<std::uint32_t>(config.kafka.fatal_errors_max);
   options.random_seed = std::random_device{}();
   options.confirm = !dry_run;
-  options.slot = SlotPolicy{config.delivery.witness && !dry_run, config.delivery.on_slot_lost};
+  options.slot = SlotPolicy{config.delivery.witness && !dry_run, config.delivery.on_slot_lost,
+                            config.source.create_slot};
   options.dead_letters = config.dead_letters;
   if (dry_run) {
     options.dead_letters.on_poison = OnPoison::stop;

@@ -93,7 +93,7 @@ class WalSource final : public ChangeSource {
   Result<bool> on_control_connected(Now now);
   Result<bool> on_preflight(Now now);
   Result<bool> on_judged(Now now);
-  Result<> check_creation() const;
+  Result<> check_dry_run() const;
   Result<bool> begin_preparing(Now now);
   Result<bool> on_preparing(Now now);
   Result<bool> on_waiting(Now now);

@@ -94,8 +94,8 @@ Result<bool> WalSource::on_control_connected(Now now) {
 
 Result<bool> WalSource::begin_preflight(Now now) {
   SourceConfig asked = source_;
-  // Whether a missing slot may be made is judged by check_creation().
-  asked.create_slot = source_.create_slot || leave_nothing_ || resume_from_.has_value();
+  // Whether a missing slot may be made is judged later, by begin_slot() and the core.
+  asked.create_slot = true;
   preflight_ = std::make_unique<Preflight>(asked, outbox_, route_);
   step_ = Step::preflight;
   std::optional<std::string> sql = preflight_->next_statement();
@@ -131,7 +131,7 @@ Result<bool> WalSource::on_judged(Now now) {
 }
 
 Result<bool> WalSource::begin_preparing(Now now) {
-  OUTRIDER_TRY(check_creation());
+  OUTRIDER_TRY(check_dry_run());
   for (const std::string& warning : plan_.warnings) {
     note(LogLevel::warn, warning);
   }
@@ -141,18 +141,12 @@ Result<bool> WalSource::begin_preparing(Now now) {
   return send_statement(now);
 }
 
-// A slot that was there and is gone took events with it: a new one begins after them, and after the
-// next start nobody would know.
-Result<> WalSource::check_creation() const {
+Result<> WalSource::check_dry_run() const {
   if (plan_.create_slot && resume_from_ && leave_nothing_) {
     return fail(ErrorKind::fatal,
                 "the temporary slot of the dry run ended with its connection, and what was "
                 "committed since cannot be shown",
                 "start the dry run again");
-  }
-  if (plan_.create_slot && resume_from_) {
-    return fail(
-        replication_error(ServerError{"42704", "the server does not list it any more", {}, {}}));
   }
   if (leave_nothing_ && !plan_.statements.empty()) {
     return fail(
@@ -309,9 +303,22 @@ Result<> WalSource::check_promotion() const {
               "start the relay again: it goes on from the new primary's slot", "SERVER_PROMOTED");
 }
 
+// A slot that was there and is gone took events with it: a new one begins after them, and after the
+// next start nobody would know.
 Result<bool> WalSource::begin_slot(Now now) {
   if (!plan_.create_slot) {
     return begin_recheck(now);
+  }
+  if (resume_from_) {
+    return fail(ErrorKind::fatal,
+                "slot \"" + source_.slot +
+                    "\" is gone while the relay runs; rows committed between " +
+                    resume_from_->to_string() + " and " + server_wal_end_.to_string() +
+                    " may be missing in Kafka",
+                "find out who dropped it (a failover slot that was still temporary goes at a "
+                "promotion), publish the rows between the two positions again, then start once "
+                "with delivery.on_slot_lost: recreate",
+                "SLOT_MISSING");
   }
   step_ = Step::asking;
   creation_allowed_ = leave_nothing_;

@@ -62,6 +62,11 @@ Result<SlotVerdict> judge_missing_slot(const SlotIdentity& identity, Lsn wal_end
                                        const std::optional<StoredPosition>& stored,
                                        const SlotPolicy& policy) {
   SlotVerdict verdict;
+  if (!policy.create && (!policy.witness || !stored)) {
+    return fail(ErrorKind::configuration, "replication " + named(identity) + " does not exist",
+                "set source.create_slot: true, or run \"outrider init --apply\"; a new slot sees "
+                "only what is committed after it was made");
+  }
   if (!policy.witness) {
     return fail(ErrorKind::fatal,
                 named(identity) +

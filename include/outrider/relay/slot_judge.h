@@ -19,6 +19,7 @@ namespace outrider {
 struct SlotPolicy {
   bool witness = true;  ///< Positions are kept in Kafka at all.
   OnSlotLost on_slot_lost = OnSlotLost::stop;
+  bool create = true;  ///< A slot that never was may be made (source.create_slot).
 };
 
 /// What to tell people about a slot that may be used.
@@ -27,7 +28,7 @@ struct SlotVerdict {
   std::vector<std::string> warnings;
 };
 
-/// The slot is missing; may a new one be made? `database_end`: the server's WAL end.
+/// The slot is missing; may a new one be made? `wal_end`: the server's.
 Result<SlotVerdict> judge_missing_slot(const SlotIdentity& identity, Lsn wal_end,
                                        const std::optional<StoredPosition>& stored,
                                        const SlotPolicy& policy);

@@ -78,6 +78,17 @@ TEST(SlotJudge, RecreateGoesOnAndTellsTheGap) {
   EXPECT_EQ(judge_slot(kSlot, start(700, 900), witness(600, 550), policy)->warnings.size(), 1U);
 }
 
+TEST(SlotJudge, AMissingSlotIsMadeUnaskedOnlyWhereNothingIsStored) {
+  const SlotPolicy forbidden{true, OnSlotLost::stop, false};
+  auto first = judge_missing_slot(kSlot, at(900), std::nullopt, forbidden);
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().kind, ErrorKind::configuration);
+  EXPECT_EQ(code_of(judge_missing_slot(kSlot, at(900), witness(600, 550), forbidden)),
+            "SLOT_MISSING");
+  const SlotPolicy recreate{true, OnSlotLost::recreate, false};
+  EXPECT_TRUE(judge_missing_slot(kSlot, at(900), witness(600, 550), recreate));
+}
+
 TEST(SlotJudge, WithoutAWitnessAMissingSlotIsNeverMade) {
   const SlotPolicy policy{false, OnSlotLost::recreate};
   EXPECT_EQ(code_of(judge_missing_slot(kSlot, at(900), std::nullopt, policy)), "SLOT_MISSING");
