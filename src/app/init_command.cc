@@ -235,7 +235,17 @@ Result<> apply(SqlSession& session, const PipelineConfig& pipeline, const InitOp
   if (!missing.empty() && missing.back().part == InitPart::slot) {
     OUTRIDER_TRY(check_plugin(pipeline, facts, options.plugin == Plugin::wal2json));
   }
-  OUTRIDER_TRY(run_steps(session, steps, flags));
+  auto done = run_steps(session, steps, flags);
+  if (!done && pipeline.source.plugin == PluginChoice::automatic &&
+      is_plugin_unavailable(done.error().code, done.error().message, options.plugin) &&
+      options.plugin == Plugin::wal2json) {
+    std::printf(
+        "the server allows wal2json and does not have it: the slot is made with pgoutput\n");
+    InitOptions instead = options;
+    instead.plugin = Plugin::pgoutput;
+    return apply(session, pipeline, instead, facts, flags);
+  }
+  OUTRIDER_TRY(std::move(done));
   print_next_steps(pipeline, flags);
   return {};
 }

@@ -143,6 +143,11 @@ class FileLayer {
     if (child_path == kVersion) {
       return;  // Was judged first.
     }
+    // A key is one name. A path in it could lead into a pipeline where there is none.
+    if (key.text.find_first_of(".[") != std::string::npos) {
+      unknown(key, pattern, path);
+      return;
+    }
     if (const Option* option = find_option(child_pattern)) {
       leaf(*option, value, child_path, scope);
     } else if (is_section(child_pattern + "[]")) {

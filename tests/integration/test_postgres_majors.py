@@ -59,6 +59,16 @@ def test_rows_arrive_in_order_over_kills_and_a_restart_of_the_server(rig, major)
     assert major.log_text().count("unrecognized configuration parameter") == 0
 
 
+def test_init_makes_the_slot_with_pgoutput_where_wal2json_is_allowed_and_not_there():
+    with MajorCluster(17, settings={"output_plugin_libraries": "pgoutput, wal2json"},
+                      dead_letters=False) as cluster:
+        done = subprocess.run([binary(), "init", "--apply", "--dsn", cluster.dsn("postgres")],
+                              env=environment(), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "the slot is made with pgoutput" in done.stdout
+        assert cluster.query("SELECT plugin FROM pg_replication_slots") == [("pgoutput",)]
+
+
 def test_what_init_prepares_is_enough_for_rows_and_dead_letters(rig, major):
     r = rig(cluster=major, over={"source": {"create_slot": False, "create_publication": False}})
     r.sql("DROP SCHEMA outrider CASCADE")

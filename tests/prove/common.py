@@ -5,6 +5,7 @@ import time
 from support import audit as audits
 from support.cleanup import wait_until
 from support.consumer import Consumer
+from support.workload import Workload
 
 PLUGINS = ("wal2json", "pgoutput")
 PROGRESS_INTERVAL_S = 5
@@ -13,6 +14,12 @@ EVENT_TYPES = ("OrderPlaced", "OrderPaid", "OrderShipped")
 
 def say(text):
     print(f"   {text}", flush=True)
+
+
+class SteadyLoad(Workload):
+    """As an application commits: rows come one by one, not in the WAL writer's bursts of 200 ms."""
+
+    SYNCHRONOUS_COMMIT = "on"
 
 
 class Progress:
@@ -64,11 +71,12 @@ def wait_caught_up(cluster, slot, timeout_s=300, relay=None):
 
 
 def audit_topics(cluster, bootstrap_servers, topics, *, title, duplicates_max=0, oracle=None,
-                 **options):
+                 read_committed=False, **options):
     """Read the topics with kcat, audit, print the table, and insist."""
     began = time.monotonic()
     oracle = audits.load_oracle(cluster) if oracle is None else oracle
-    result = audits.audit(oracle, Consumer(bootstrap_servers).stream(topics), **options)
+    reader = Consumer(bootstrap_servers, read_committed)
+    result = audits.audit(oracle, reader.stream(topics), **options)
     say(f"audit of {title} ({time.monotonic() - began:.1f} s)")
     print("\n".join("   " + line for line in result.table().splitlines()), flush=True)
     return result.check(duplicates_max)

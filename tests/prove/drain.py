@@ -18,7 +18,7 @@ from support.relay import Relay, pipeline
 RATIO_MIN = 0.8
 PEAK_KB_MAX = 60 * 1024
 
-_OUTBOX = """
+OUTBOX = """
 CREATE TABLE outbox (
   id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text NOT NULL DEFAULT 'order',
   aggregate_id text NOT NULL, event_type text NOT NULL, payload jsonb NOT NULL,
@@ -60,13 +60,13 @@ def prove(short):
 
 def _measure(kafka, cluster, plugin, rows):
     topic = f"{plugin}.drain"
-    cluster.query(_OUTBOX)
+    cluster.query(OUTBOX)
     relay = Relay(pipeline(cluster.dsn(), kafka.bootstrap_servers, plugin=plugin, topic=topic))
     with relay:
         relay.start()
         stop_cleanly(relay)
         cluster.query("SELECT pg_create_logical_replication_slot('reference', %s)", (plugin,))
-        _write(cluster, rows)
+        write_backlog(cluster, rows)
         reference = _recvlogical(cluster, plugin, rows)
         cpu_before = relay.cpu_seconds()
         began = time.monotonic()
@@ -88,7 +88,7 @@ def _measure(kafka, cluster, plugin, rows):
     return rate / reference, peak
 
 
-def _write(cluster, rows):
+def write_backlog(cluster, rows):
     step = 50_000
     for first in range(1, rows + 1, step):
         cluster.query(_ROWS.format(first=first, last=min(rows, first + step - 1)))

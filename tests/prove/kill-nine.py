@@ -7,18 +7,10 @@ seconds before one of them, or before the next process was ready.
 import random
 import time
 
-from prove.common import PLUGINS, audit_topics, say, stop_cleanly, wait_caught_up
+from prove.common import PLUGINS, SteadyLoad, audit_topics, say, stop_cleanly, wait_caught_up
 from support.kafka_broker import KafkaBroker
 from support.postgres_cluster import PostgresCluster
 from support.relay import Relay, pipeline
-from support.workload import Workload
-
-
-class _Load(Workload):
-    """As an application commits: rows come one by one, not in the WAL writer's bursts of 200 ms."""
-
-    SYNCHRONOUS_COMMIT = "on"
-
 
 DUPLICATES_PER_KILL_MAX = 20
 NEAR_MS = 3_000
@@ -36,7 +28,7 @@ def _prove(kafka, plugin, kills):
     with PostgresCluster() as cluster:
         # A kill inside a transaction of many rows repeats what was sent of it: one of those would
         # fill the bound of three kills, but not the average of ten.
-        load = _Load(cluster, huge=0.0002 if kills >= 10 else 0)
+        load = SteadyLoad(cluster, huge=0.0002 if kills >= 10 else 0)
         relay = Relay(pipeline(cluster.dsn(), kafka.bootstrap_servers, plugin=plugin, topic=topic))
         with relay:
             relay.start()

@@ -167,12 +167,14 @@ def _exactly(stream, size):
 class Tail:
     """Follows one topic from its current end in the background and notes when each record came.
 
-    For latencies: arrivals() gives (record, monotonic seconds of arrival).
+    Reads committed records only. For latencies: arrivals() gives (record, monotonic seconds of
+    arrival).
     """
 
     def __init__(self, bootstrap_servers, topic):
         command = ["kcat", "-C", "-q", "-u", "-b", bootstrap_servers, "-t", topic, "-o", "end",
-                   "-f", _FORMAT, "-X", "fetch.wait.max.ms=5"]
+                   "-f", _FORMAT, "-X", "fetch.wait.max.ms=5", "-X",
+                   "isolation.level=read_committed"]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                          preexec_fn=cleanup.child_setup())

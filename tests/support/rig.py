@@ -7,6 +7,7 @@ relay and drops the slot (the database stays for the end of the cluster).
 
 import itertools
 import os
+import re
 
 import psycopg2
 
@@ -71,6 +72,10 @@ class Rig:
         return self
 
     def close(self):
+        """Prints what the relay complained of: pytest shows it when the test fails."""
+        if os.path.exists(self.relay.log_path):
+            print("\n".join(line for line in self.relay.log_text().splitlines()
+                            if re.search(r" (warn|error) ", line)))
         self.relay.close()
         try:
             self.connection.close()

@@ -112,6 +112,16 @@ TEST(LoadConfig, Fault125RefusesUnknownKeysWithTheNearestOne) {
               HasSubstr("did you mean \"pipelines[].source.create_slot\""));
 }
 
+// Found by the fuzzer: a path as a key reached an option of a pipeline that did not exist.
+TEST(LoadConfig, Fault125RefusesPathsAsKeys) {
+  for (const char* key : {"pipelines[].kafka.topics.create: true", "pipelines[]: {name: a}",
+                          "pipelines[0].name: a", "log.level: debug"}) {
+    EXPECT_THAT(problem_of(minimal_file() + key + "\n"), HasSubstr("unknown key \"")) << key;
+  }
+  EXPECT_THAT(problem_of(minimal_file("    kafka.bootstrap_servers: k\n")),
+              HasSubstr("did you mean \"pipelines[].kafka.bootstrap_servers\", each part nested"));
+}
+
 TEST(LoadConfig, Fault125RefusesWrongTypes) {
   EXPECT_EQ(problem_of(minimal_file("    limits: {in_flight_records_max: many}\n")),
             "o.yaml:6:37: pipelines[0].limits.in_flight_records_max: found \"many\"; allowed: a "
