@@ -197,7 +197,7 @@ class FileLayer {
     std::vector<std::string> keys = keys_under(pattern);
     std::string what = "unknown key \"" + key.text.substr(0, kKeyShownMax) + "\"; ";
     std::string near = nearest(key.text, keys);
-    std::string elsewhere = right_path_of(pattern, key.text);
+    std::string elsewhere = near.empty() ? right_path_of(pattern, key.text) : std::string();
     if (key.text == "<<") {
       what += "merge keys are not supported, repeat the values or use an alias for each";
     } else if (!near.empty()) {

@@ -7,9 +7,13 @@ namespace {
 
 constexpr std::size_t kPrefixBytesMin = 5;
 
+std::size_t least(const std::vector<std::size_t>& row) {
+  return *std::min_element(row.begin(), row.end());
+}
+
 }  // namespace
 
-std::size_t edit_distance(std::string_view from, std::string_view to) {
+std::size_t edit_distance(std::string_view from, std::string_view to, std::size_t limit) {
   std::vector<std::size_t> before(to.size() + 1);
   std::vector<std::size_t> last(to.size() + 1);
   std::vector<std::size_t> row(to.size() + 1);
@@ -27,8 +31,12 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
     }
     std::swap(before, last);
     std::swap(last, row);
+    // The next row comes from these two, and no step makes it less.
+    if (std::min(least(before), least(last)) >= limit) {
+      return limit;
+    }
   }
-  return last[to.size()];
+  return std::min(last[to.size()], limit);
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -38,11 +46,11 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     return best;
   }
   for (const std::string& candidate : candidates) {
-    std::size_t distance = edit_distance(word, candidate);
+    std::size_t distance = edit_distance(word, candidate, best_distance);
     if (word.size() >= kPrefixBytesMin && candidate.size() > word.size() + 1) {
       // A name that was cut short: compare with the beginning of the candidate.
       std::string_view begin = std::string_view(candidate).substr(0, word.size() + 1);
-      distance = std::min(distance, edit_distance(word, begin) + 1);
+      distance = std::min(distance, edit_distance(word, begin, best_distance) + 1);
     }
     if (distance < best_distance && distance < candidate.size()) {
       best = candidate;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +14,8 @@ namespace outrider {
 
 inline constexpr std::size_t kSuggestBytesMax = 200;
 
-std::size_t edit_distance(std::string_view from, std::string_view to);
+/// At most `limit`, where looking further would be in vain.
+std::size_t edit_distance(std::string_view from, std::string_view to, std::size_t limit = SIZE_MAX);
 
 /// The nearest candidate, or nothing if none is near (more than a third of the letters differ).
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);

@@ -10,7 +10,8 @@ import statistics
 import threading
 import time
 
-from prove.common import SteadyLoad, megabytes, say, sleep_with_progress, stop_cleanly
+from prove.common import SteadyLoad, megabytes, say, sleep_with_progress, stop_cleanly, \
+    wait_caught_up
 from prove.drain import OUTBOX, write_backlog
 from support.cleanup import wait_until
 from support.consumer import Consumer, Tail
@@ -37,7 +38,7 @@ def prove(short):
             _drain(kafka, cluster, drains, rows, short)
             load = SteadyLoad(cluster, create_outbox=False)
             for run in steady:
-                _latency(kafka, load, run, seconds)
+                _latency(kafka, cluster, load, run, seconds)
         finally:
             for run in drains + steady:
                 run.relay.close()
@@ -49,12 +50,12 @@ class _Run:
     def __init__(self, kafka, cluster, guarantee, number):
         self.guarantee = guarantee
         self.title = f"{guarantee}, round {number}" if number else f"{guarantee}, steady"
-        slot = f"{guarantee}_{number}"
-        self.topic = f"cost.{slot}"
+        self.slot = f"{guarantee}_{number}"
+        self.topic = f"cost.{self.slot}"
         self.position_topic = f"{self.topic}.position"
         kafka.create_topics(self.topic, config={} if number else
                             {"message.timestamp.type": "CreateTime"})
-        config = pipeline(cluster.dsn(), kafka.bootstrap_servers, plugin="pgoutput", slot=slot,
+        config = pipeline(cluster.dsn(), kafka.bootstrap_servers, plugin="pgoutput", slot=self.slot,
                           topic=self.topic, source={"publication": "outrider"})
         self.relay = Relay({**config, "delivery": {"guarantee": guarantee,
                                                    "position_topic": self.position_topic}})
@@ -118,13 +119,14 @@ def _rate(kafka, run, rows):
     cpu = run.relay.cpu_seconds() - cpu_before
     stop_cleanly(run.relay)
     first_ms, ids, count = end_ms, set(), 0
-    for record in Consumer(kafka.bootstrap_servers, read_committed=True).stream([run.topic]):
+    reader = Consumer(kafka.bootstrap_servers, read_committed=True)
+    for record in reader.stream([run.topic]):
         first_ms = min(first_ms, record.timestamp_ms)
         ids.add(record.header("id"))
         count += 1
     assert count == len(ids) == rows, f"{count} records, {len(ids)} ids, {rows} rows"
     seconds = (end_ms - first_ms) / 1000
-    positions = len(Consumer(kafka.bootstrap_servers, read_committed=True).read(run.position_topic))
+    positions = len(reader.read(run.position_topic))
     say(f"{run.title}: {rows / seconds:,.0f} rows/s ({seconds:.2f} s), {cpu:.2f} CPU s, "
         f"{positions} positions written; {figures}")
     assert growth <= GROWTH_KB_MAX, f"{run.title}: memory grew by {megabytes(growth)}"
@@ -134,11 +136,10 @@ def _rate(kafka, run, rows):
 # Latency ----------------------------------------------------------------------------------------
 
 
-def _latency(kafka, load, run, seconds):
+def _latency(kafka, cluster, load, run, seconds):
     run.relay.start()
     # What was written since the slot was made is read first.
-    wait_until(lambda: run.relay.metric("outbox_events_pending") == 0
-               and run.relay.metric("outbox_events_published_total") > 0, 120, "the backlog", 0.2)
+    wait_caught_up(cluster, run.slot, relay=run.relay)
     with Tail(kafka.bootstrap_servers, run.topic) as tail:
         load.start(10_000_000, writers=4, rate=RATE)
         wait_until(tail.arrivals, 20, "the first record")

@@ -162,7 +162,7 @@ class _HandOver:
         proxy.restore()
         # The old one hears of it: it becomes a standby, or ends as fenced and is started again.
         wait_until(lambda: active.exit_code() is not None
-                   or active.metric("outbox_standby") == 1, 60, "the old relay to stand by", 0.2)
+                   or "standby" in active.get("/readyz")[1], 60, "the old relay to stand by", 0.2)
         if active.exit_code() is not None:
             assert active.exit_code() == EXIT_FENCED, active.log_text()[-3000:]
             active.start()

@@ -55,7 +55,8 @@ def _tell(title, name, verdict, output):
     assert told, f"{title}: {verdict} was not said\n{output[-2000:]}"
     word = re.search(verdict, told[-1]).group()
     variant = re.search(r"\[.*\]", name)
-    positions = list(dict.fromkeys(re.findall(_LSN, told[-1])))
-    say(f"{title}{' ' + variant.group() if variant else ''}: {word}; positions "
-        f"{' and '.join(positions) or 'none, since the server tells none'}")
-    say(f"    {told[-1]}")
+    bounds = re.search(rf"between {_LSN} and {_LSN}", told[-1])
+    message = re.search(r'error="((?:[^"\\]|\\.)*)"', told[-1])
+    say(f"{title}{' ' + variant.group() if variant else ''}: {word}, "
+        f"{bounds.group() if bounds else 'no gap to bound'}: "
+        f"{message.group(1) if message else told[-1]}")

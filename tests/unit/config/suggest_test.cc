@@ -15,6 +15,14 @@ TEST(EditDistance, CountsInsertionsDeletionsAndSwaps) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
 }
 
+TEST(EditDistance, StopsAtTheLimit) {
+  EXPECT_EQ(edit_distance("kitten", "sitting", 4), 3U);
+  EXPECT_EQ(edit_distance("kitten", "sitting", 3), 3U);
+  EXPECT_EQ(edit_distance("kitten", "sitting", 2), 2U);
+  EXPECT_EQ(edit_distance("ba", "ab", 2), 1U);
+  EXPECT_EQ(edit_distance("abcdefgh", "zzzzzzzz", 3), 3U);
+}
+
 TEST(Nearest, FindsTheNearestOrNothing) {
   std::vector<std::string> keys = {"slot", "create_slot", "plugin", "publication"};
   EXPECT_EQ(nearest("slto", keys), "slot");
