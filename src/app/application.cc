@@ -5,7 +5,10 @@
 #include <string>
 #include <utility>
 
+#include <unistd.h>
+
 #include "app/version.h"
+#include "outrider/config/load.h"
 
 namespace outrider {
 namespace {
@@ -44,6 +47,9 @@ Result<std::unique_ptr<Application>> Application::create(const Config& config,
   }
   if (!config.control.socket.empty() && !request.dry_run) {
     OUTRIDER_TRY(app->open_control(config.control.socket));
+  }
+  if (!request.dry_run) {
+    app->find_service_manager();
   }
   log.write(
       LogLevel::info, "outrider starts",
@@ -116,7 +122,31 @@ bool Application::handle_signals(Now now) {
   for (const auto& pipeline : pipelines_) {
     pipeline->relay().request_stop(now);
   }
+  if (notify_) {
+    notify_->stopping(now);
+  }
   return true;
+}
+
+void Application::find_service_manager() {
+  auto made = ServiceNotify::create(
+      ServiceNotifySettings::from_environment(environment_of(environ), getpid()));
+  if (made) {
+    notify_ = std::move(*made);
+  } else {
+    log_.write(LogLevel::warn, made.error().message, {{"hint", made.error().hint}});
+  }
+}
+
+void Application::tell_service_manager(Now now) {
+  if (!notify_ || !notify_->due(now)) {
+    return;
+  }
+  std::string status;
+  for (const auto& pipeline : pipelines_) {
+    status += (status.empty() ? "" : "; ") + pipeline->name() + ": " + pipeline->readiness().reason;
+  }
+  notify_->beat(now, status);
 }
 
 std::optional<MonoTime> Application::next_deadline(Now now) const {
@@ -135,6 +165,9 @@ std::optional<MonoTime> Application::next_deadline(Now now) const {
   }
   if (http_) {
     consider(http_->deadline());
+  }
+  if (notify_) {
+    consider(notify_->deadline());
   }
   return earliest;
 }
@@ -174,8 +207,9 @@ ExitCode Application::turn_until_stopped() {
     if (http_) {
       http_->drive(now);
     }
+    tell_service_manager(now);
     const Now after = clock_.now();
-    metrics_.observe_turn(std::chrono::duration<double>(after.mono - now.mono).count());
+    metrics_.observe_turn(now, after);
     now = after;
   }
   return verdict();

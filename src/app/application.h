@@ -23,6 +23,7 @@
 #include "outrider/observe/http_endpoint.h"
 #include "outrider/observe/log.h"
 #include "outrider/observe/metrics.h"
+#include "outrider/observe/service_notify.h"
 
 namespace outrider {
 
@@ -47,6 +48,8 @@ class Application {
   Result<> open_control(const std::string& path);
   void add_routes();
   ExitCode turn_until_stopped();
+  void find_service_manager();
+  void tell_service_manager(Now now);
   bool all_stopped() const;
   bool handle_signals(Now now);
   std::optional<MonoTime> next_deadline(Now now) const;
@@ -63,6 +66,7 @@ class Application {
   std::vector<std::unique_ptr<PipelineTarget>> targets_;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<ControlCommands> commands_;
+  std::unique_ptr<ServiceNotify> notify_;  ///< Null where no service manager wants to know.
   std::uint32_t stop_signals_ = 0;
   bool dry_run_ = false;
 };

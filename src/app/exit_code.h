@@ -11,6 +11,7 @@ namespace outrider {
 
 enum ExitCode : int {
   kExitOk = 0,
+  kExitChecksFailed = 1,
   kExitUsage = 64,
   kExitPoison = 65,
   kExitFatal = 69,
@@ -24,8 +25,9 @@ struct ExitCodeHelp {
   const char* meaning;
 };
 
-inline constexpr std::array<ExitCodeHelp, 8> kExitCodes = {{
+inline constexpr std::array<ExitCodeHelp, 9> kExitCodes = {{
     {kExitOk, "done; after a stop: every record is acknowledged and its position confirmed"},
+    {kExitChecksFailed, "doctor only: a check failed"},
     {kExitUsage, "the command line is wrong"},
     {kExitPoison, "a row cannot be decoded, routed or sent; nothing after it was confirmed"},
     {kExitFatal, "slot, catalogue or server state is wrong; an operator has to decide"},

@@ -7,65 +7,19 @@
 #include <utility>
 #include <vector>
 
+#include "app/sql_session.h"
 #include "outrider/config/secrets.h"
-#include "postgres/connection.h"
+#include "postgres/dead_letter_facts.h"
 #include "postgres/init_sql.h"
 #include "postgres/preflight_judge.h"
+#include "postgres/schema_upgrade.h"
 #include "postgres/server_facts.h"
 #include "postgres/sql_text.h"
 
 namespace outrider {
 namespace {
 
-constexpr std::chrono::seconds kStatementTimeout{60};
 constexpr char kName[] = "outrider_init";
-
-/// One connection used statement by statement, waiting for each.
-class SqlSession {
- public:
-  static Result<std::unique_ptr<SqlSession>> open(const std::string& conninfo) {
-    std::unique_ptr<SqlSession> session(new SqlSession);
-    OUTRIDER_TRY(session->loop_, EventLoop::create());
-    ConnectionOptions options;
-    options.dsn = [conninfo]() -> Result<std::string> { return conninfo; };
-    options.application_name = kName;
-    session->connection_ = std::make_unique<Connection>(*session->loop_, options);
-    OUTRIDER_TRY(session->connection_->open(session->clock_.now()));
-    OUTRIDER_TRY(session->wait_for(Connection::State::idle));
-    return session;
-  }
-
-  Result<QueryResult> query(const std::string& sql) {
-    OUTRIDER_TRY(connection_->send(sql, clock_.now(), kStatementTimeout));
-    OUTRIDER_TRY(wait_for(Connection::State::idle));
-    std::optional<Answer> answer = connection_->take_answer();
-    if (!answer) {
-      return fail(ErrorKind::transient, "the server gave no answer", "run the command again");
-    }
-    if (answer->error) {
-      return fail(classify_server_error("the statement was refused", *answer->error));
-    }
-    return std::move(answer->rows);
-  }
-
- private:
-  SqlSession() = default;
-
-  Result<> wait_for(Connection::State state) {
-    while (connection_->state() != state) {
-      loop_->wait(connection_->deadline());
-      if (loop_->take_signals().stop > 0) {
-        return fail(ErrorKind::transient, "interrupted", "run the command again");
-      }
-      OUTRIDER_TRY(connection_->drive(clock_.now()));
-    }
-    return {};
-  }
-
-  SystemClock clock_;
-  std::unique_ptr<EventLoop> loop_;
-  std::unique_ptr<Connection> connection_;
-};
 
 std::string quoted_yaml(const std::string& text) {
   std::string out = "'";
@@ -93,30 +47,6 @@ std::vector<std::string> sets_of(const InitFlags& flags) {
     sets.push_back(pipeline + ".outbox.tables=[" + tables + "]");
   }
   return sets;
-}
-
-Result<PipelineConfig> choose_pipeline(LoadRequest request, const InitFlags& flags) {
-  for (std::string& set : sets_of(flags)) {
-    request.sets.push_back(std::move(set));
-  }
-  request.complete = false;
-  OUTRIDER_TRY(LoadedConfig loaded, load_config(request));
-  std::vector<PipelineConfig>& pipelines = loaded.config.pipelines;
-  if (pipelines.empty() && flags.pipeline.empty()) {
-    return PipelineConfig{};
-  }
-  std::string names;
-  for (PipelineConfig& pipeline : pipelines) {
-    if (flags.pipeline.empty() ? pipelines.size() == 1 : pipeline.name == flags.pipeline) {
-      return std::move(pipeline);
-    }
-    names += (names.empty() ? "" : ", ") + pipeline.name;
-  }
-  return fail(
-      ErrorKind::configuration,
-      flags.pipeline.empty() ? "the configuration has several pipelines"
-                             : "there is no pipeline \"" + flags.pipeline + "\"",
-      names.empty() ? "give a configuration with -c" : "name one with --pipeline: " + names);
 }
 
 /// Who may not do it is mostly the relay's own role, out of the configuration.
@@ -250,7 +180,73 @@ Result<> apply(SqlSession& session, const PipelineConfig& pipeline, const InitOp
   return {};
 }
 
+/// The version of schema outrider; nothing: there is none.
+Result<std::optional<int>> schema_version(SqlSession& session) {
+  OUTRIDER_TRY(const QueryResult there, session.query(schema_present_sql()));
+  if (there.text(0, "has_table") != "t") return std::optional<int>();
+  if (there.text(0, "has_version") != "t") return std::optional<int>(0);
+  OUTRIDER_TRY(const QueryResult rows, session.query(schema_version_sql()));
+  OUTRIDER_TRY(const int version,
+               parse_schema_version(rows.rows.empty() ? std::nullopt : rows.rows.front().front()));
+  return std::optional<int>(version);
+}
+
+Result<> upgrade(SqlSession& session, const ServerFacts& facts, const InitFlags& flags) {
+  const std::string where = "schema outrider of database \"" + facts.database + "\"";
+  OUTRIDER_TRY(const std::optional<int> version, schema_version(session));
+  if (!version) {
+    return fail(ErrorKind::configuration,
+                "there is nothing to upgrade: " + where + " has no dead-letter table",
+                "make it with outrider init --apply, or name the database of dead_letters.dsn with "
+                "--dsn");
+  }
+  OUTRIDER_TRY(const std::string sql, schema_upgrade_sql(*version));
+  if (sql.empty()) {
+    std::printf("nothing to do: %s has version %d, which is this release's\n", where.c_str(),
+                *version);
+    return {};
+  }
+  if (!flags.apply) {
+    std::printf("-- %s: from version %d to %d\n\\set ON_ERROR_STOP on\nBEGIN;\n%sCOMMIT;\n",
+                where.c_str(), *version, kDeadLetterSchemaVersion, sql.c_str());
+    return {};
+  }
+  // Statements that are sent together are one transaction (manual, "Simple Query").
+  if (auto done = session.query(sql); !done) {
+    return fail(is_permission(done.error())
+                    ? with_administrator_hint(std::move(done).error(), flags)
+                    : std::move(done).error());
+  }
+  std::printf("%s is upgraded from version %d to %d\n", where.c_str(), *version,
+              kDeadLetterSchemaVersion);
+  return {};
+}
+
 }  // namespace
+
+Result<PipelineConfig> choose_pipeline(LoadRequest request, const InitFlags& flags) {
+  for (std::string& set : sets_of(flags)) {
+    request.sets.push_back(std::move(set));
+  }
+  request.complete = false;
+  OUTRIDER_TRY(LoadedConfig loaded, load_config(request));
+  std::vector<PipelineConfig>& pipelines = loaded.config.pipelines;
+  if (pipelines.empty() && flags.pipeline.empty()) {
+    return PipelineConfig{};
+  }
+  std::string names;
+  for (PipelineConfig& pipeline : pipelines) {
+    if (flags.pipeline.empty() ? pipelines.size() == 1 : pipeline.name == flags.pipeline) {
+      return std::move(pipeline);
+    }
+    names += (names.empty() ? "" : ", ") + pipeline.name;
+  }
+  return fail(
+      ErrorKind::configuration,
+      flags.pipeline.empty() ? "the configuration has several pipelines"
+                             : "there is no pipeline \"" + flags.pipeline + "\"",
+      names.empty() ? "give a configuration with -c" : "name one with --pipeline: " + names);
+}
 
 Result<> init_command(const LoadRequest& request, const InitFlags& flags) {
   OUTRIDER_TRY(PipelineConfig pipeline, choose_pipeline(request, flags));
@@ -261,7 +257,7 @@ Result<> init_command(const LoadRequest& request, const InitFlags& flags) {
   std::unique_ptr<SqlSession> session;
   ServerFacts facts;
   if (!conninfo.empty()) {
-    auto opened = SqlSession::open(conninfo);
+    auto opened = SqlSession::open(conninfo, {.application_name = kName});
     if (!opened) {
       return fail(flags.dsn.empty() ? with_administrator_hint(std::move(opened).error(), flags)
                                     : std::move(opened).error());
@@ -276,6 +272,11 @@ Result<> init_command(const LoadRequest& request, const InitFlags& flags) {
     const bool allowed =
         std::find(libraries.begin(), libraries.end(), "wal2json") != libraries.end();
     options.plugin = allowed ? Plugin::wal2json : Plugin::pgoutput;
+  }
+  if (flags.upgrade) {
+    if (session) return upgrade(*session, facts, flags);
+    return fail(ErrorKind::configuration, "--upgrade needs a database to connect to",
+                "give --dsn, or -c with a file whose pipeline has source.dsn");
   }
   if (!flags.apply) {
     OUTRIDER_TRY(std::string script, init_sql(pipeline, options));

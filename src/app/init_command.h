@@ -22,9 +22,13 @@ struct InitFlags {
   std::string publication;
   std::vector<std::string> tables;
   bool apply = false;
+  bool upgrade = false;  ///< Of Outrider's own schema, instead of all the rest.
 };
 
 /// The configuration may be incomplete or not there: the defaults stand for what is missing.
 Result<> init_command(const LoadRequest& request, const InitFlags& flags);
+
+/// The pipeline that is meant, with the names of the flags in place of its own.
+Result<PipelineConfig> choose_pipeline(LoadRequest request, const InitFlags& flags);
 
 }  // namespace outrider

@@ -12,11 +12,16 @@
 
 #include "app/application.h"
 #include "app/check_config.h"
+#include "app/command_tree.h"
+#include "app/completion_script.h"
 #include "app/control_client.h"
+#include "app/doctor_command.h"
 #include "app/exit_code.h"
 #include "app/forget_command.h"
 #include "app/init_command.h"
+#include "app/man_page.h"
 #include "app/metrics_docs.h"
+#include "app/teardown_command.h"
 #include "app/version.h"
 #include "config/suggest.h"
 #include "outrider/config/docs.h"
@@ -88,6 +93,8 @@ struct CommandLine {
   bool print = false;
   InitFlags init;
   ForgetFlags forget;
+  DoctorFlags doctor;
+  TeardownFlags teardown;
   CommandFlags control;
 #ifdef OUTRIDER_DEMO
   DemoFlags demo;
@@ -134,11 +141,52 @@ void add_init(CLI::App& app, CommandLine& line) {
   init->add_option("--table", flags.tables,
                    "an outbox table, in place of outbox.tables (may be repeated)");
   init->add_flag("--apply", flags.apply, "run the statements instead of printing them");
+  init->add_flag(
+      "--upgrade", flags.upgrade,
+      "only bring Outrider's own schema to this release's version (prints; --apply runs)");
   init->footer(
       "A configuration is not needed, or may be incomplete: init looks at source and "
       "outbox only.\n");
   init->callback([&line] {
     auto done = init_command(request_of(line.flags), line.init);
+    line.code = done ? kExitOk : report_error(done.error());
+  });
+}
+
+void add_doctor(CLI::App& app, CommandLine& line) {
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "check server, slot, tables, brokers and topics, and say what repairs them");
+  DoctorFlags& flags = line.doctor;
+  add_config_flags(*doctor, line.flags);
+  doctor->add_option("--pipeline", flags.pipeline, "this one only, if the file has several");
+  doctor->add_option("--topic", flags.topics,
+                     "a topic that rows go to, to be looked at as well (may be repeated)");
+  doctor->add_flag("--json", flags.json, "one JSON object a pipeline in place of text for people");
+  doctor->add_flag("--list", flags.list, "only name the checks; asks nobody");
+  doctor->footer(
+      "Changes nothing on any server. Exit code 0: nothing failed (there may be warnings). 1: a\n"
+      "check failed; each says what to run. 78: the configuration cannot be read at all.\n");
+  doctor->callback([&line] { line.code = doctor_command(request_of(line.flags), line.doctor); });
+}
+
+void add_teardown(CLI::App& app, CommandLine& line) {
+  CLI::App* teardown = app.add_subcommand(
+      "teardown", "drop the slot and the publication, after asking; the relay has to be stopped");
+  TeardownFlags& flags = line.teardown;
+  add_config_flags(*teardown, line.flags);
+  teardown->add_option("--dsn", flags.dsn,
+                       "an administrator's connection (default: the pipeline's source.dsn)");
+  teardown->add_option("--pipeline", flags.pipeline, "which one, if the file has several");
+  teardown->add_option("--slot", flags.slot, "name of the slot, in place of source.slot");
+  teardown->add_option("--publication", flags.publication, "in place of source.publication");
+  teardown->add_flag("--tables", flags.tables,
+                     "also drop the outbox tables, and the dead-letter table if it is empty");
+  teardown->add_flag("--yes", flags.yes, "do not ask");
+  teardown->footer(
+      "A slot that is left behind keeps WAL until the disk is full: removing the program does not\n"
+      "remove it. Events that were not relayed yet are never relayed once the slot is gone.\n");
+  teardown->callback([&line] {
+    auto done = teardown_command(request_of(line.flags), line.teardown);
     line.code = done ? kExitOk : report_error(done.error());
   });
 }
@@ -243,10 +291,29 @@ void add_page(CLI::App& app, const char* name, const char* help, std::string (*p
   command->callback([page] { std::fputs(page().c_str(), stdout); });
 }
 
+/// Made from the finished command line, so these come last.
+void add_generated(CLI::App& app) {
+  CLI::App* completion =
+      app.add_subcommand("completion", "print the completion script of a shell: bash or zsh");
+  completion->group(kDocumentation);
+  completion->require_subcommand(1);
+  completion->add_subcommand("bash", "for bash")->callback([&app] {
+    std::fputs(bash_completion(command_tree(app)).c_str(), stdout);
+  });
+  completion->add_subcommand("zsh", "for zsh")->callback([&app] {
+    std::fputs(zsh_completion(command_tree(app)).c_str(), stdout);
+  });
+  CLI::App* man = app.add_subcommand("man", "print the man page outrider(1)");
+  man->group(kDocumentation);
+  man->callback([&app] { std::fputs(man_page(command_tree(app), kVersion).c_str(), stdout); });
+}
+
 void add_commands(CLI::App& app, CommandLine& line) {
   add_run(app, line);
   add_check_config(app, line);
   add_init(app, line);
+  add_doctor(app, line);
+  add_teardown(app, line);
   add_forget(app, line);
   add_running(app, line);
 #ifdef OUTRIDER_DEMO
@@ -259,6 +326,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_page(app, "options", "every configuration option, with type and default", options_help);
   add_page(app, "config-docs", "print docs/CONFIGURATION.md", configuration_markdown);
   add_page(app, "metrics-docs", "print docs/METRICS.md", metrics_markdown);
+  add_generated(app);
 }
 
 /// The word is no command of this one; says so, with what was probably meant.
@@ -302,7 +370,8 @@ std::optional<std::string> likely_mistake(CLI::App& app, int argc, char** argv) 
 }
 
 int command_line(int argc, char** argv) {
-  CLI::App app{"outrider: relays committed outbox rows from PostgreSQL to Kafka, in commit order"};
+  CLI::App app{"outrider: relays committed outbox rows from PostgreSQL to Kafka, in commit order",
+               "outrider"};
   app.set_version_flag("--version", std::string("outrider ") + kVersion);
   app.require_subcommand(1);
   app.footer(exit_codes_text);

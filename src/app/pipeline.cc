@@ -86,6 +86,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(EventLoop& loop, Log& log, co
   std::unique_ptr<Pipeline> pipeline(new Pipeline(config));
   pipeline->observer_ = std::make_unique<RelayLog>(log, config.name, config.source.slot, clock);
   RelayLog& observer = *pipeline->observer_;
+  pipeline->meter_ = std::make_unique<PipelineMeter>(
+      observer, milliseconds(config.source.watch_interval_ms), clock.now().mono);
   OUTRIDER_TRY(pipeline->mapper_, make_record_mapper(config.outbox, config.route));
   OUTRIDER_TRY(pipeline->source_, WalSource::create(
                                       loop, config.source, config.outbox, config.route,
@@ -95,13 +97,15 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(EventLoop& loop, Log& log, co
                                       },
                                       dry_run_out != nullptr));
   OUTRIDER_TRY(pipeline->sink_, make_sink(loop, config, observer, dry_run_out));
+  pipeline->kafka_ = dynamic_cast<const KafkaProducerSink*>(pipeline->sink_.get());
   if (dry_run_out == nullptr && needs_dead_letter_table(config.dead_letters)) {
     pipeline->letters_ = make_dead_letter_table(loop, config, observer);
     pipeline->desk_ = std::make_unique<LetterDesk>(*pipeline->letters_);
   }
-  pipeline->relay_ = std::make_unique<Relay>(
-      relay_options(config, dry_run_out != nullptr), *pipeline->source_, *pipeline->sink_,
-      *pipeline->mapper_, observer, pipeline->desk_ ? &pipeline->desk_->for_core() : nullptr);
+  pipeline->relay_ =
+      std::make_unique<Relay>(relay_options(config, dry_run_out != nullptr), *pipeline->source_,
+                              *pipeline->sink_, *pipeline->mapper_, *pipeline->meter_,
+                              pipeline->desk_ ? &pipeline->desk_->for_core() : nullptr);
   return pipeline;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "app/letter_desk.h"
+#include "app/pipeline_meter.h"
 #include "app/relay_log.h"
 #include "kafka/producer.h"
 #include "outrider/config/config.h"
@@ -48,6 +49,12 @@ class Pipeline {
   const WalSource& source() const { return *source_; }
   const EventSink& sink() const { return *sink_; }
   RelayLog& observer() { return *observer_; }
+  PipelineMeter& meter() { return *meter_; }
+  const PipelineMeter& meter() const { return *meter_; }
+  /// Null in a dry run.
+  const KafkaProducerSink* kafka() const { return kafka_; }
+  /// Null where the policy needs no table.
+  const DeadLetterTable* letter_table() const { return letters_.get(); }
   /// The commands' seat at the table of dead letters (app/letter_desk.h); null: there is none.
   DeadLetterPlace* dead_letters() { return desk_ ? &desk_->for_commands() : nullptr; }
 
@@ -56,8 +63,10 @@ class Pipeline {
 
   PipelineConfig config_;
   std::unique_ptr<RelayLog> observer_;
+  std::unique_ptr<PipelineMeter> meter_;
   std::unique_ptr<WalSource> source_;
   std::unique_ptr<EventSink> sink_;
+  const KafkaProducerSink* kafka_ = nullptr;  ///< `sink_`, if it is one.
   std::unique_ptr<RecordMapper> mapper_;
   std::unique_ptr<DeadLetterTable> letters_;
   std::unique_ptr<LetterDesk> desk_;

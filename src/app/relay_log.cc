@@ -59,12 +59,6 @@ void RelayLog::on_row_refused(const OutboxEvent& event, Lsn commit_lsn, const Er
               {"hint", error.hint}});
 }
 
-void RelayLog::on_transaction_acked(WallTime commit_time, std::uint64_t, Now now) {
-  if (on_latency) {
-    on_latency(std::chrono::duration<double>(now.wall - commit_time).count());
-  }
-}
-
 void RelayLog::on_stop_reason(const Error& error) {
   source_trouble_ = describe(error);
   log_.write(LogLevel::error, "pipeline stops",

@@ -2,11 +2,10 @@
 //
 // Writes one line for each change of state and at most one a minute for what repeats in an outage;
 // every line names pipeline and slot, every line about a row its LSN, event_id, event_type and
-// aggregate_id, never a payload. Also remembers the last trouble for /readyz and feeds the latency
-// histogram. Thread: loop. Outlived by log and histogram's registry.
+// aggregate_id, never a payload. Also remembers the last trouble for /readyz. Thread: loop.
+// Outlived by the log.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,15 +19,12 @@ class RelayLog final : public RelayObserver {
   RelayLog(Log& log, std::string pipeline, std::string slot, const Clock& clock)
       : log_(log), pipeline_(std::move(pipeline)), slot_(std::move(slot)), clock_(clock) {}
 
-  /// Seconds from a transaction's commit to the ack of its last record.
-  std::function<void(double seconds)> on_latency;
-
   void on_phase(Phase from, Phase to) override;
   void on_stream_start(Lsn from, bool resumed) override;
   void on_source_lost(const Error& error, std::chrono::milliseconds delay) override;
   void on_sink_restart(const Error& error, Lsn rewind_to) override;
   void on_row_refused(const OutboxEvent& event, Lsn commit_lsn, const Error& error) override;
-  void on_transaction_acked(WallTime commit_time, std::uint64_t records, Now now) override;
+  void on_transaction_acked(WallTime, std::uint64_t, Now) override {}
   void on_stop_reason(const Error& error) override;
   void on_dead_letter(const OutboxEvent& event, const RowPlace& row, DeadLetterReason reason,
                       const Error& error) override;

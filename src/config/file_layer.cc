@@ -49,6 +49,9 @@ std::string right_path_of(std::string_view section, const std::string& key) {
       return std::string(option.path);
     }
   }
+  if (key.find('.') == std::string::npos) {
+    return {};
+  }
   std::vector<std::string> spellings;
   std::map<std::string, std::string> paths;
   for (const Option& option : options()) {
@@ -61,7 +64,7 @@ std::string right_path_of(std::string_view section, const std::string& key) {
     spellings.emplace_back(option.path);
     paths.emplace(option.path, option.path);
   }
-  std::string near = key.find('.') == std::string::npos ? "" : nearest(key, spellings);
+  std::string near = nearest(key, spellings);
   return near.empty() ? near : paths[near];
 }
 
@@ -194,6 +197,10 @@ class FileLayer {
   }
 
   void unknown(const Node& key, const std::string& pattern, const std::string& path) {
+    if (problems_.count() >= kProblemsMax) {
+      problem(key, path, "unknown key");  // Is counted; nobody will read more.
+      return;
+    }
     std::vector<std::string> keys = keys_under(pattern);
     std::string what = "unknown key \"" + key.text.substr(0, kKeyShownMax) + "\"; ";
     std::string near = nearest(key.text, keys);

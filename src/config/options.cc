@@ -107,15 +107,25 @@ void add_source_timing(std::vector<Option>& rows) {
                   [](Scope s) -> Field { return &s.pipeline->source.reconnect_max_ms; },
                   "Longest pause between two attempts to connect.",
                   {.min = 1, .max = kHourMs}});
+}
+
+void add_source_watches(std::vector<Option>& rows) {
   rows.push_back({"pipelines[].source.slot_poll_interval_ms",
                   [](Scope s) -> Field { return &s.pipeline->source.slot_poll_interval_ms; },
                   "How often a standby relay looks whether the slot has become free.",
                   {.min = 10, .max = kHourMs}});
   rows.push_back(
+      {"pipelines[].source.evict_holder_after_ms",
+       [](Scope s) -> Field { return &s.pipeline->source.evict_holder_after_ms; },
+       "A standby ends the server process of a holder that has reported nothing for so long (a "
+       "frozen relay, a dead link), sooner than wal_sender_timeout would. At least twice "
+       "status_interval_ms. 0: never.",
+       {.min = 0, .max = kHourMs}});
+  rows.push_back(
       {"pipelines[].source.watch_interval_ms",
        [](Scope s) -> Field { return &s.pipeline->source.watch_interval_ms; },
-       "How often the server is asked, while streaming, whether it counts this relay as a "
-       "synchronous standby.",
+       "How often the server is asked whether it counts this relay as a synchronous standby, and "
+       "what it says about the slot; every third time also about publication and table.",
        {.min = 10, .max = kHourMs}});
   rows.push_back({"pipelines[].source.lock_timeout_ms",
                   [](Scope s) -> Field { return &s.pipeline->source.lock_timeout_ms; },
@@ -257,6 +267,7 @@ std::vector<Option> make_options() {
   add_process_options(rows);
   add_source_options(rows);
   add_source_timing(rows);
+  add_source_watches(rows);
   add_outbox_options(rows);
   add_route_options(rows);
   add_kafka_options(rows);

@@ -14,6 +14,10 @@ std::size_t least(const std::vector<std::size_t>& row) {
 }  // namespace
 
 std::size_t edit_distance(std::string_view from, std::string_view to, std::size_t limit) {
+  const std::size_t longer = std::max(from.size(), to.size());
+  if (longer - std::min(from.size(), to.size()) >= limit) {
+    return limit;
+  }
   std::vector<std::size_t> before(to.size() + 1);
   std::vector<std::size_t> last(to.size() + 1);
   std::vector<std::size_t> row(to.size() + 1);

@@ -120,6 +120,14 @@ class Validator {
     exclusions(index, config);
     ordered_pair(".source.confirm_interval_ms", config.source.confirm_interval_ms,
                  ".source.status_interval_ms", config.source.status_interval_ms);
+    if (config.source.evict_holder_after_ms != 0 &&
+        config.source.evict_holder_after_ms < 2 * config.source.status_interval_ms) {
+      problem(at_ + ".source.evict_holder_after_ms",
+              "found \"" + std::to_string(config.source.evict_holder_after_ms) +
+                  "\"; allowed: 0, or at least twice source.status_interval_ms (" +
+                  std::to_string(2 * config.source.status_interval_ms) +
+                  "), else a healthy holder would be evicted");
+    }
     ordered_pair(".source.reconnect_first_ms", config.source.reconnect_first_ms,
                  ".source.reconnect_max_ms", config.source.reconnect_max_ms);
     brokers(config.kafka.bootstrap_servers);

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "kafka/producer_config.h"
+#include "kafka/sink_stats.h"
 #include "outrider/base/result.h"
 #include "outrider/config/config.h"
 #include "outrider/loop/event_loop.h"
@@ -51,6 +52,14 @@ class KafkaProducerSink : public EventSink {
 
   /// Records handed over that were older than their topic keeps records (delivery.on_expired).
   virtual std::uint64_t expired_records() const = 0;
+
+  /// What was acknowledged, how long it took, what failed and what the client says about itself.
+  virtual const SinkStats& stats() const = 0;
+
+  /// The partition of a record whose key has this murmur2 hash; nothing while the topic's size is
+  /// not known, or where another partitioner is configured.
+  virtual std::optional<std::int32_t> partition_of(std::string_view topic,
+                                                   std::uint32_t key_hash) const = 0;
 };
 
 }  // namespace outrider

@@ -36,7 +36,7 @@ constexpr Setting kDefaults[] = {
     {"topic.metadata.refresh.fast.interval.ms", "100"},
     // Brokers close idle connections; that is no event (field reports of false alarms).
     {"log.connection.close", "false"},
-    {"statistics.interval.ms", "0"},
+    {"statistics.interval.ms", "5000"},  // For the metrics of kafka/client_statistics.h.
 };
 
 // Set after the operator's properties: the delivery contract stands on these.

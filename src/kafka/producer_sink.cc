@@ -84,6 +84,7 @@ Result<> ProducerSink::start() {
     OUTRIDER_TRY(set_property(conf.get(), "batch.size", std::to_string(batch_bytes_)));
   }
   compressed_ = get_property(conf.get(), "compression.codec") != "none";
+  murmur2_ = get_property(conf.get(), "partitioner").starts_with("murmur2");
   OUTRIDER_TRY(instance_, ClientInstance::create(loop_, std::move(conf)));
   catalog_.attach(instance_->client(), instance_->queue());
   session_.attach(instance_->client(), instance_->queue());
@@ -97,6 +98,7 @@ void ProducerSink::drop_instance() {
   catalog_.detach();
   session_.detach();
   reports_.reset();
+  stats_.client_gone();
   witness_.lost();
   transactions_.reset();
   positions_open_ = 0;
@@ -175,10 +177,14 @@ void ProducerSink::take_event(EventHandle event) {
       reports_ = std::move(event);
       break;
     case RD_KAFKA_EVENT_ERROR:
+      stats_.failed(rd_kafka_err2name(rd_kafka_event_error(event.get())));
       if (!note_fatal_error()) link_.take_client_error(event.get(), now_.mono);
       break;
     case RD_KAFKA_EVENT_LOG:
       link_.take_log_line(event.get(), now_.mono);
+      break;
+    case RD_KAFKA_EVENT_STATS:
+      take_statistics(event.get());
       break;
     default:
       if (reinterpret_cast<std::uintptr_t>(rd_kafka_event_opaque(event.get())) >
@@ -273,13 +279,20 @@ Result<ProduceStatus> ProducerSink::produce(const KafkaRecord& record, std::uint
   static const TopicLimits kUnknown;
   const TopicLimits* known = catalog_.limits(record.topic);
   const TopicLimits& limits = known == nullptr ? kUnknown : *known;
-  OUTRIDER_TRY(const bool fitting, fits(record, limits));
-  if (!fitting) return ProduceStatus::busy;
+  const Result<bool> fitting = fits(record, limits);
+  if (!fitting) {
+    if (catalog_.look_again(record.topic, now)) return ProduceStatus::busy;
+    return fail(fitting.error());
+  }
+  if (!*fitting) return ProduceStatus::busy;
   OUTRIDER_TRY(const bool expired, expires(record, limits));
   if (expired && settings_.delivery.on_expired == OnExpired::stamp_now) {
     return enqueue_stamped_now(record, sequence, topic);
   }
-  OUTRIDER_TRY(check_time(record, limits, wall_ms(now)));
+  if (Result<> timely = check_time(record, limits, wall_ms(now)); !timely) {
+    if (catalog_.look_again(record.topic, now)) return ProduceStatus::busy;
+    return fail(std::move(timely).error());
+  }
   OUTRIDER_TRY(const ProduceStatus status, enqueue(record, sequence, topic));
   if (expired && status == ProduceStatus::accepted) {
     ++expired_;
@@ -312,7 +325,8 @@ Result<ProduceStatus> ProducerSink::enqueue(const KafkaRecord& record, std::uint
   // A number in a pointer's clothes: nothing to free, nothing to dangle. The lowest bit says
   // whether the row named its partition; in a report that cannot be seen any more.
   const std::uintptr_t opaque = sequence << 1 | (record.partition ? 1U : 0U);
-  const ErrorHandle failure = hand_over(instance_->client(), topic, record, opaque);
+  const ErrorHandle failure = stats_.produce_time.run(
+      [&] { return hand_over(instance_->client(), topic, record, opaque); });
   if (failure != nullptr) return not_enqueued(failure.get(), record);
   ++open_;
   if (exactly_once()) {
@@ -379,6 +393,7 @@ bool ProducerSink::take_report(const rd_kafka_message_t& message, SinkReport& re
   --open_;
   if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) return take_failure(message, report);
   link_.note_acknowledgement();
+  count_delivery(message);
   if (catalog_.denies()) catalog_.allow(topic_of(message));
   if (exactly_once()) {
     transactions_.wake();
@@ -416,6 +431,7 @@ bool ProducerSink::take_failure(const rd_kafka_message_t& message, SinkReport& r
 
 Refused ProducerSink::refusal(const rd_kafka_message_t& message) {
   const std::string topic = quoted_topic(topic_of(message));
+  stats_.failed(rd_kafka_err2name(message.err));
   Error error = kafka_error(message.err, "cannot send to " + topic);
   if (message.err == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION) {
     if ((reinterpret_cast<std::uintptr_t>(message._private) & 1) == 0) {

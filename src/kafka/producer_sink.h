@@ -52,6 +52,9 @@ class ProducerSink final : public KafkaProducerSink {
   std::optional<MonoTime> deadline() const override;
   const TopicLimits* topic_limits(std::string_view topic) const override;
   std::uint64_t expired_records() const override { return expired_; }
+  const SinkStats& stats() const override { return stats_; }
+  std::optional<std::int32_t> partition_of(std::string_view topic,
+                                           std::uint32_t key_hash) const override;
 
  private:
   struct Loss {
@@ -66,6 +69,8 @@ class ProducerSink final : public KafkaProducerSink {
   void read_settings_again();
   void pump();
   void take_event(EventHandle event);
+  void take_statistics(rd_kafka_event_t* event);
+  void count_delivery(const rd_kafka_message_t& message);
   bool take_report(const rd_kafka_message_t& message, SinkReport& report);
   bool take_failure(const rd_kafka_message_t& message, SinkReport& report);
   void take_position_report(const rd_kafka_message_t& message);
@@ -108,6 +113,7 @@ class ProducerSink final : public KafkaProducerSink {
   std::string first_cause_;  ///< The first record that failed by itself since the last start.
   std::optional<Error> start_failure_;
   std::uint64_t expired_ = 0;
+  SinkStats stats_;
 
   Session session_;
   WitnessBook witness_;
@@ -120,6 +126,7 @@ class ProducerSink final : public KafkaProducerSink {
   std::int64_t batch_bytes_ = 0;                   ///< In force.
   std::optional<std::int64_t> topic_batch_bytes_;  ///< Smallest limit of the topics seen.
   bool compressed_ = true;
+  bool murmur2_ = true;  ///< The partitioner in force is one of these.
 };
 
 }  // namespace outrider

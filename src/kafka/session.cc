@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kafka/errors.h"
+#include "kafka/position_topic.h"
 #include "kafka/transaction_step.h"
 
 namespace outrider {
@@ -17,20 +18,8 @@ constexpr milliseconds kReadAgainFirst{100};
 constexpr milliseconds kReadAgainMax{5'000};
 /// So long a step may take before it is called trouble.
 constexpr milliseconds kPatience{2'000};
-
-// Small segments are compacted soon, so that a start reads little (Kafka's least size since 4.0 is
-// a mebibyte).
-TopicConfig position_topic_config(const ProducerSettings& settings, bool create) {
-  TopicConfig config;
-  config.create = create;
-  config.partitions = 1;
-  config.replication_factor = settings.topics.replication_factor;
-  config.config = {{"cleanup.policy", "compact"},
-                   {"segment.bytes", "1048576"},
-                   {"segment.ms", "600000"},
-                   {"min.cleanable.dirty.ratio", "0.01"}};
-  return config;
-}
+/// So long the stored position may take to be read before the topic is looked for again.
+constexpr milliseconds kReaderPatience{15'000};
 
 }  // namespace
 
@@ -177,7 +166,7 @@ Result<> Session::read(Now now) {
     due_ = now.mono + delay_;
     return {};
   }
-  if (!*done) return {};
+  if (!*done) return find_again(now);
   stored_ = reader_->found();
   if (reader_->foreign_records() > 0) {
     log_(LogLevel::warn, std::to_string(reader_->foreign_records()) +
@@ -187,6 +176,17 @@ Result<> Session::read(Now now) {
   reader_.reset();
   last_trouble_.clear();
   enter(State::open, now);
+  return {};
+}
+
+/// A reader of a topic that is not there waits for ever and says nothing.
+Result<> Session::find_again(Now now) {
+  if (reader_->held_up() || now.mono - since_ < kReaderPatience) return {};
+  reader_.reset();
+  topic_ = nullptr;
+  catalog_.emplace(position_topic_config(settings_, !topic_seen_), log_, kSecondCatalogQuestions);
+  catalog_->attach(client_, queue_);
+  enter(State::finding_topic, now);
   return {};
 }
 
@@ -224,6 +224,10 @@ std::optional<MonoTime> Session::deadline() const {
   const bool waits = state_ == State::initialising ||
                      (state_ == State::reading && (reader_ == nullptr || reader_->has_more()));
   if (waits) due = due ? std::min(*due, due_) : due_;
+  if (state_ == State::reading && reader_ != nullptr && !reader_->held_up()) {
+    const MonoTime look = since_ + kReaderPatience;
+    due = due ? std::min(*due, look) : look;
+  }
   return due;
 }
 

@@ -64,6 +64,7 @@ class Session {
   Result<> judge_topic(Now now);
   Result<> initialise(Now now);
   Result<> read(Now now);
+  Result<> find_again(Now now);
   void enter(State state, Now now);
   bool exactly_once() const { return settings_.delivery.guarantee == Delivery::exactly_once; }
   bool stores() const { return exactly_once() || settings_.delivery.witness; }

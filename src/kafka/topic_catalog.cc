@@ -159,7 +159,9 @@ void TopicCatalog::drive(Now now, bool connected) {
   const bool unanswered = asked_ && now.mono - asked_->since >= kDescribePatience;
   const bool open = topic.state == State::describing ||
                     (topic.state == State::unchecked && topic.due <= now.mono);
-  if (unanswered && open && connected) probe(name, topic, now);
+  if (unanswered && open && connected && !probe(name, topic, now)) {
+    asked_->since = now.mono - kDescribePatience + kCreatedDelay;  // It is still under way.
+  }
 }
 
 AdminOptionsHandle TopicCatalog::ask(const std::string& name, rd_kafka_admin_op_t operation,
@@ -211,7 +213,7 @@ bool TopicCatalog::take_answer(rd_kafka_event_t* event, Now now) {
   if (!description && type != RD_KAFKA_EVENT_CREATETOPICS_RESULT) return false;
   const auto number = reinterpret_cast<std::uintptr_t>(rd_kafka_event_opaque(event));
   if (!asked_ || asked_->number != number) {
-    if (description) take_late_description(event);
+    if (description) take_late_description(event, now);
     return rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR_NO_ERROR;
   }
   if (description) return take_description(event, now);
@@ -225,14 +227,15 @@ bool TopicCatalog::take_description(rd_kafka_event_t* event, Now now) {
   const Description answer = read_description(event);
   Topic& topic = topics_.find(name)->second;
   if (topic.state != State::describing) {
-    take_late_description(event);
+    take_late_description(event, now);
   } else if (answer.resource != nullptr) {
     topic.limits = read_limits(answer.resource);
+    topic.limits_read_at = now.mono;
     found(name, topic);
   } else if (is_missing_topic(answer.code)) {
     not_found(name, topic, now);
   } else if (answer.answered && kafka_error(answer.code, {}).kind == ErrorKind::configuration) {
-    probe(name, topic, now);
+    if (!probe(name, topic, now)) ask_again(topic, kCreatedDelay, now);
   } else {
     ask_again(topic, kFirstDelay, now);
   }
@@ -240,11 +243,13 @@ bool TopicCatalog::take_description(rd_kafka_event_t* event, Now now) {
 }
 
 // The topic was found by other means meanwhile; its limits are still wanted.
-void TopicCatalog::take_late_description(rd_kafka_event_t* event) {
+void TopicCatalog::take_late_description(rd_kafka_event_t* event, Now now) {
   const Description answer = read_description(event);
   if (answer.resource == nullptr) return;
   const auto place = topics_.find(rd_kafka_ConfigResource_name(answer.resource));
-  if (place != topics_.end()) place->second.limits = read_limits(answer.resource);
+  if (place == topics_.end()) return;
+  place->second.limits = read_limits(answer.resource);
+  place->second.limits_read_at = now.mono;
 }
 
 void TopicCatalog::take_creation(rd_kafka_event_t* event, Now now) {
@@ -287,17 +292,21 @@ void TopicCatalog::take_creation(rd_kafka_event_t* event, Now now) {
   ask_again(topic, kFirstDelay, now);
 }
 
-// The broker has just answered another question, so this one is answered within a round trip.
-void TopicCatalog::probe(const std::string& name, Topic& topic, Now now) {
+// The broker has just answered another question, so this one is mostly answered within a round
+// trip; false if it was not.
+bool TopicCatalog::probe(const std::string& name, Topic& topic, Now now) {
   const TopicHandle handle(rd_kafka_topic_new(client_, name.c_str(), nullptr));
   const rd_kafka_metadata_t* answer = nullptr;
-  rd_kafka_resp_err_t code = rd_kafka_metadata(client_, 0, handle.get(), &answer, kProbeTimeoutMs);
+  rd_kafka_resp_err_t code =
+      rd_kafka_metadata(client_, 0, handle.get(), &answer, topic.probe_timeout_ms);
   const MetadataHandle metadata(answer);
   const bool answered = code == RD_KAFKA_RESP_ERR_NO_ERROR;
   if (answered && answer->topic_cnt == 1) code = answer->topics[0].err;
-  if (code == RD_KAFKA_RESP_ERR_NO_ERROR || code == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
-      code == RD_KAFKA_RESP_ERR__TIMED_OUT) {
-    // After a late answer the client itself knows, and fails the records of a missing topic.
+  if (code == RD_KAFKA_RESP_ERR__TIMED_OUT) {
+    topic.probe_timeout_ms = std::min(topic.probe_timeout_ms * 2, kProbeTimeoutMaxMs);
+    return false;
+  }
+  if (code == RD_KAFKA_RESP_ERR_NO_ERROR || code == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) {
     found(name, topic);
   } else if (is_missing_topic(code)) {
     not_found(name, topic, now);
@@ -313,6 +322,7 @@ void TopicCatalog::probe(const std::string& name, Topic& topic, Now now) {
     }
     ask_again(topic, kFirstDelay, now);
   }
+  return true;
 }
 
 void TopicCatalog::blame(Topic& topic, Error error) {
@@ -361,6 +371,17 @@ const TopicLimits* TopicCatalog::limits(std::string_view topic) const {
   const auto place = topics_.find(topic);
   if (place == topics_.end() || place->second.state != State::ready) return nullptr;
   return &place->second.limits;
+}
+
+bool TopicCatalog::look_again(std::string_view topic, Now now) {
+  const auto place = topics_.find(topic);
+  if (place == topics_.end() || place->second.state != State::ready) return false;
+  if (now.mono - place->second.limits_read_at < kLimitsFresh) return false;
+  place->second.state = State::unchecked;
+  place->second.due = place->second.waiting_since = now.mono;
+  place->second.delay = milliseconds(0);
+  wanted_ = topic;
+  return true;
 }
 
 std::string TopicCatalog::trouble(Now now) const {

@@ -3,13 +3,13 @@
 // Before the first record of a topic goes out the broker is asked for the topic's settings
 // (DescribeConfigs, asynchronous). A missing topic is created if that is configured, else asked for
 // again every 1 to 5 s. Where that question is not allowed, not known or not answered in
-// kDescribePatience, a metadata request that blocks at most kProbeTimeoutMs stands in for it: only
-// with a broker connected, once per topic and try, and librdkafka 2.0.2 has no other way to ask.
-// One question at a time: the relay holds the row while its topic is looked up. What is wrong with
-// one topic (missing, forbidden, cannot be created) is that topic's fault and asked about again; a
-// refusal that concerns the whole cluster is failure(). A topic that a broker let us find but not
-// write to is left alone for a while (deny()), across clients.
-// Owns topic handles of the attached client. Bounded by the topics the mapper lets through
+// kDescribePatience, a metadata request stands in for it, which blocks: for kProbeTimeoutFirstMs,
+// and twice as long after each try that was too short; only with a broker connected, and
+// librdkafka 2.0.2 has no other way to ask. One question at a time: the relay holds the row while
+// its topic is looked up. What is wrong with one topic (missing, forbidden, cannot be created) is
+// that topic's fault and asked about again; a refusal that concerns the whole cluster is failure().
+// A topic that a broker let us find but not write to is left alone for a while (deny()), across
+// clients. Owns topic handles of the attached client. Bounded by the topics the mapper lets through
 // (route.topics_max). Thread: loop.
 #pragma once
 
@@ -28,8 +28,12 @@
 
 namespace outrider {
 
-constexpr int kProbeTimeoutMs = 50;
+/// Of the first try and of the last: a slow link is only known by trying.
+constexpr int kProbeTimeoutFirstMs = 50;
+constexpr int kProbeTimeoutMaxMs = 1'000;
 constexpr std::chrono::milliseconds kDescribePatience{500};
+/// So long a topic's settings are relied on to refuse a record: somebody may have changed them.
+constexpr std::chrono::milliseconds kLimitsFresh{2'000};
 
 /// A second catalog on the same queue numbers its questions from here.
 constexpr std::uintptr_t kSecondCatalogQuestions = std::uintptr_t{1} << 48;
@@ -61,6 +65,10 @@ class TopicCatalog {
 
   const TopicLimits* limits(std::string_view topic) const;
 
+  /// A record is to be refused by what limits() says: true if that is too old to be relied on. Then
+  /// the topic is looked up again, and use() gives nothing until that is answered.
+  bool look_again(std::string_view topic, Now now);
+
   /// A broker's refusal that only people can resolve, whatever the topic.
   const std::optional<Error>& failure() const { return failure_; }
 
@@ -86,6 +94,8 @@ class TopicCatalog {
     std::chrono::milliseconds delay{};
     TopicHandle handle;
     TopicLimits limits;
+    MonoTime limits_read_at{};
+    int probe_timeout_ms = kProbeTimeoutFirstMs;
     std::optional<Error> fault;  ///< What the last answer said.
   };
   using Topics = std::map<std::string, Topic, std::less<>>;
@@ -107,8 +117,8 @@ class TopicCatalog {
   void create(const std::string& name, Topic& topic, Now now);
   bool take_description(rd_kafka_event_t* event, Now now);
   void take_creation(rd_kafka_event_t* event, Now now);
-  void take_late_description(rd_kafka_event_t* event);
-  void probe(const std::string& name, Topic& topic, Now now);
+  void take_late_description(rd_kafka_event_t* event, Now now);
+  bool probe(const std::string& name, Topic& topic, Now now);
   void found(const std::string& name, Topic& topic);
   void not_found(const std::string& name, Topic& topic, Now now);
   void blame(Topic& topic, Error error);

@@ -32,6 +32,8 @@ struct GaugeCell {
 
 struct HistogramCell {
   prometheus::Histogram* metric = nullptr;
+  std::vector<double> counts;  ///< Shown so far, where totals are set.
+  double sum = 0;
 };
 
 namespace {
@@ -187,6 +189,22 @@ void Gauge::clear() {
   }
 }
 
+void Histogram::set_totals(std::span<const std::uint64_t> counts, double sum) {
+  OUTRIDER_CHECK(cell_ != nullptr, "a handle comes from the registry");
+  cell_->counts.resize(counts.size());
+  std::vector<double> grown(counts.size());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    grown[i] = std::max(0.0, static_cast<double>(counts[i]) - cell_->counts[i]);
+    cell_->counts[i] += grown[i];
+  }
+  try {
+    cell_->metric->ObserveMultiple(grown, std::max(0.0, sum - cell_->sum));
+  } catch (const std::exception& error) {
+    check_failed("a count for each bucket", __FILE__, __LINE__, error.what());
+  }
+  cell_->sum = std::max(cell_->sum, sum);
+}
+
 void Histogram::observe(double value) {
   OUTRIDER_CHECK(cell_ != nullptr, "a handle comes from the registry");
   cell_->metric->Observe(value);
@@ -227,12 +245,13 @@ void GaugeFamily::clear() {
 
 Histogram HistogramFamily::with(const std::vector<std::string>& values) {
   OUTRIDER_CHECK(state_ != nullptr, "a family comes from the registry");
-  return Histogram(state_
-                       ->find(clean(values),
-                              [&](const prometheus::Labels& labels) {
-                                return HistogramCell{&state_->family.Add(labels, state_->bounds)};
-                              })
-                       .cell);
+  return Histogram(
+      state_
+          ->find(clean(values),
+                 [&](const prometheus::Labels& labels) {
+                   return HistogramCell{&state_->family.Add(labels, state_->bounds), {}, 0};
+                 })
+          .cell);
 }
 
 struct MetricsRegistry::State {

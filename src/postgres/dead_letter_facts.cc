@@ -129,7 +129,9 @@ Result<> judge_dead_letter_version(const QueryResult& version, const QueryResult
               "the dead-letter table in database \"" + facts.text(0, "database") +
                   "\" has version " + found + " and this release needs " + wanted,
               newer ? "a newer release made it: run that release"
-                    : dead_letter_install_hint(facts, own_dsn));
+                    : std::string("as an administrator run: outrider init --upgrade --apply --dsn "
+                                  "'the database of ") +
+                          (own_dsn ? "dead_letters.dsn'" : "source.dsn'"));
 }
 
 }  // namespace outrider

@@ -209,4 +209,27 @@ Statement parked_keys_statement(const SlotIdentity& identity, std::uint64_t limi
   return statement;
 }
 
+Statement summary_statement(const SlotIdentity& identity) {
+  Statement statement;
+  statement.sql =
+      "SELECT pg_catalog.count(*) AS letters, pg_catalog.min(first_failure) AS oldest "
+      "FROM outrider.dead_letters WHERE " +
+      own_letters(statement, identity);
+  return statement;
+}
+
+std::optional<LetterSummary> read_summary(const QueryResult& rows) {
+  if (rows.rows.size() != 1) {
+    return std::nullopt;
+  }
+  const std::optional<std::string>& letters = rows.value(0, "letters");
+  const std::optional<std::string>& oldest = rows.value(0, "oldest");
+  const std::optional<std::int64_t> count = letters ? read_int8(*letters) : std::nullopt;
+  if (!count || *count < 0) {
+    return std::nullopt;
+  }
+  return LetterSummary{static_cast<std::uint64_t>(*count),
+                       oldest ? read_timestamptz(*oldest) : std::nullopt};
+}
+
 }  // namespace outrider

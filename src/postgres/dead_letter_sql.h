@@ -92,4 +92,15 @@ Statement parked_keys_statement(const SlotIdentity& identity, std::uint64_t limi
 
 Result<std::vector<ParkedKey>> read_parked_keys(const QueryResult& rows);
 
+/// How many letters of this slot there are.
+struct LetterSummary {
+  std::uint64_t letters = 0;
+  std::optional<WallTime> oldest;  ///< first_failure of the oldest one.
+};
+
+Statement summary_statement(const SlotIdentity& identity);
+
+/// Nothing for rows of another form.
+std::optional<LetterSummary> read_summary(const QueryResult& rows);
+
 }  // namespace outrider

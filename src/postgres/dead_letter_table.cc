@@ -19,6 +19,8 @@ constexpr std::uint64_t kHeavyBytes = 2 * kStatementBytesMax;
 constexpr std::chrono::seconds kSlow{10};
 constexpr std::chrono::seconds kStatementTimeout{60};
 constexpr std::uint64_t kSlowestBytesPerSecond = 256 * 1024;
+/// Counting the letters may take one part of so many of the session's time.
+constexpr int kSummaryCost = 50;
 
 ConnectionOptions connection_options(const DeadLetterTableOptions& options) {
   ConnectionOptions out;
@@ -150,7 +152,7 @@ Result<> DeadLetterTable::ask(Now now) {
       statement = parked_keys_statement(*identity_, options_.parked_keys_max + 1);
       break;
     case Step::work:
-      return work_.empty() ? Result<>() : send_work(now);
+      return work_.empty() ? ask_summary(now) : send_work(now);
   }
   return send(statement, now);
 }
@@ -166,6 +168,16 @@ Result<> DeadLetterTable::send(const Statement& statement, Now now) {
                       ? connection_.send(statement.sql, now, timeout)
                       : connection_.send(statement.sql, statement.parameters, now, timeout);
   return sent ? Result<>() : on_lost(sent.error(), now);
+}
+
+// A table so large that counting it takes long is counted the less often.
+Result<> DeadLetterTable::ask_summary(Now now) {
+  if (now.mono < next_summary_) {
+    return {};
+  }
+  summing_ = true;
+  next_summary_ = now.mono + kSummaryInterval;
+  return send(summary_statement(*identity_), now);
 }
 
 Result<> DeadLetterTable::send_work(Now now) {
@@ -228,7 +240,13 @@ Result<> DeadLetterTable::on_answer(Answer answer, Now now) {
       OUTRIDER_TRY(on_parked_keys(answer.rows));
       break;
     case Step::work:
-      OUTRIDER_TRY(on_work_done(answer.rows));
+      if (std::exchange(summing_, false)) {
+        summary_ = read_summary(answer.rows);
+        summary_at_ = asked_at_;
+        next_summary_ = std::max(next_summary_, now.mono + kSummaryCost * (now.mono - asked_at_));
+      } else {
+        OUTRIDER_TRY(on_work_done(answer.rows));
+      }
       backoff_.reset();
       break;
   }
@@ -294,6 +312,7 @@ void DeadLetterTable::finish(Work& work) {
 
 Result<> DeadLetterTable::on_refused(const ServerError& refusal, Now now) {
   under_way_ = 0;
+  summing_ = false;
   Error error = named(classify_server_error("the dead-letter table cannot be used", refusal));
   if (error.code == "25006" && ready_) {
     drop_connection(now);  // Another host of the list may be the primary now.
@@ -337,7 +356,9 @@ Error DeadLetterTable::named(Error error) const {
 
 void DeadLetterTable::drop_connection(Now now) {
   connection_.close();
-  asking_ = heavy_ = false;
+  asking_ = heavy_ = summing_ = false;
+  summary_.reset();
+  next_summary_ = MonoTime{};
   under_way_ = 0;
   step_ = Step::facts;
   next_try_ = now.mono;
@@ -421,7 +442,7 @@ std::optional<MonoTime> DeadLetterTable::deadline() const {
     case Connection::State::closed:
       return next_try_;
     case Connection::State::idle:
-      return step_ == Step::work && work_.empty() ? std::nullopt : std::optional(next_try_);
+      return step_ == Step::work && work_.empty() ? std::max(next_try_, next_summary_) : next_try_;
     default:
       break;
   }

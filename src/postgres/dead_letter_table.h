@@ -4,6 +4,7 @@
 // durable when its statement has succeeded. Work is done in the order it came; letters that wait
 // share a statement. What was under way when a connection broke is done again, which changes
 // nothing: a row has one name, an outcome one token. Owns the connection; the loop outlives it.
+// Counts the letters every kSummaryInterval, between the work.
 // Thread: loop; nothing blocks but name look-up in libpq. Errors of drive(): what somebody has to
 // put right (no table, no grant, another version, a server that cannot be written). All else, a
 // full disk included, is tried again for ever and named by trouble().
@@ -70,6 +71,12 @@ class DeadLetterTable final : public DeadLetterPlace {
   std::string trouble() const override;
   std::optional<MonoTime> deadline() const override;
 
+  /// How many letters the table holds for this slot, as last asked; nothing while that is not
+  /// known: not opened, or no connection.
+  const std::optional<LetterSummary>& summary() const { return summary_; }
+  MonoTime summary_at() const { return summary_at_; }
+  static constexpr std::chrono::seconds kSummaryInterval{10};
+
   std::size_t waiting_letters() const { return waiting_letters_; }
   std::uint64_t waiting_bytes() const { return waiting_bytes_; }
   std::uint64_t reconnects() const { return reconnects_; }
@@ -96,6 +103,7 @@ class DeadLetterTable final : public DeadLetterPlace {
   Result<> ask(Now now);
   Result<> send(const Statement& statement, Now now);
   Result<> send_work(Now now);
+  Result<> ask_summary(Now now);
   Statement stores(Now now);
   Statement removals();
   Result<> on_answer(Answer answer, Now now);
@@ -120,6 +128,7 @@ class DeadLetterTable final : public DeadLetterPlace {
   QueryResult facts_;
   Step step_ = Step::facts;
   bool asking_ = false;
+  bool summing_ = false;  ///< What was asked is the summary.
   bool ready_ = false;
   bool heavy_ = false;  ///< libpq keeps its largest buffer until the connection is closed.
   std::vector<ParkedKey> parked_keys_;
@@ -132,6 +141,9 @@ class DeadLetterTable final : public DeadLetterPlace {
   std::optional<std::vector<StoredLetter>> fetched_;
   MonoTime next_try_{};
   MonoTime asked_at_{};
+  std::optional<LetterSummary> summary_;
+  MonoTime summary_at_{};
+  MonoTime next_summary_{};
   std::string trouble_;
   std::uint64_t reconnects_ = 0;
 };

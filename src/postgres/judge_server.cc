@@ -69,7 +69,9 @@ Result<> check_slot_health(const SlotFacts& slot, const Case& known) {
     const std::string why =
         slot.invalidation_reason.empty() ? "wal_status lost" : slot.invalidation_reason;
     return fail(ErrorKind::fatal,
-                name + " was invalidated by the server (" + why + "), events in it are lost to it",
+                name + " was invalidated by the server (" + why + "); rows committed between " +
+                    slot.confirmed_flush_lsn.to_string() + " and " +
+                    slot.server_wal_end.to_string() + " may be missing in Kafka",
                 "look into the table for events that were not relayed, then make the slot anew: " +
                     drop_slot_sql(known.source.slot) + ", and so that it does not happen again " +
                     prevention(why),

@@ -126,6 +126,8 @@ void Preflight::take(const QueryResult& rows) {
   (*std::exchange(facts_->pending, std::nullopt))(rows, facts_->server);
 }
 
+const ServerFacts& Preflight::facts() const { return facts_->server; }
+
 Result<StartPlan> Preflight::judge(std::optional<Plugin> instead) const {
   OUTRIDER_CHECK(facts_->stage == Facts::Stage::done, "all facts are in before they are judged");
   if (facts_->bad_name) {

@@ -21,6 +21,8 @@
 
 namespace outrider {
 
+struct ServerFacts;
+
 enum class Plugin : std::uint8_t { wal2json, pgoutput };
 const char* to_string(Plugin plugin);
 
@@ -77,6 +79,9 @@ class Preflight {
   /// `instead` overrides what `automatic` would choose for a new slot (StartPlan::fallback_plugin).
   Result<StartPlan> judge(std::optional<Plugin> instead = std::nullopt) const;
 
+  /// What is known so far.
+  const ServerFacts& facts() const;
+
  private:
   struct Facts;
   std::unique_ptr<Facts> facts_;
@@ -93,6 +98,13 @@ std::string start_replication_sql(const std::string& slot, Lsn from, const Start
 
 /// CREATE_REPLICATION_SLOT … for the replication connection (syntax of 14 and of 15+ differ).
 std::string create_slot_sql(const std::string& slot, const StartPlan& plan, bool temporary);
+
+/// Who keeps the backend `pid` waiting.
+std::string blockers_sql(int pid);
+
+/// Who holds the slot: active, active_pid. With `evict_after_ms` a holder that has reported nothing
+/// for so long is ended in the same statement: silent_ms, evicted.
+std::string holder_sql(const std::string& slot, std::int64_t evict_after_ms);
 
 /// Would `synchronous_standby_names` count a walsender of this application_name? (manual,
 /// "synchronous_standby_names": names compare without case, * matches all.)

@@ -130,7 +130,9 @@ std::string slot_statement(int version_num, const std::string& slot) {
     invalidation = "CASE WHEN conflicting THEN 'conflict with recovery' END";
   }
   return "SELECT plugin, slot_type, database, temporary, active, active_pid, confirmed_flush_lsn, "
-         "wal_status, " +
+         "wal_status, CASE WHEN pg_catalog.pg_is_in_recovery() "
+         "THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END "
+         "AS server_wal_end, " +
          invalidation + " AS invalidation_reason, " + (version_num >= 170000 ? "synced" : "false") +
          " AS synced FROM pg_catalog.pg_replication_slots WHERE slot_name = " + quote_literal(slot);
 }
@@ -148,6 +150,7 @@ void take_slot(const QueryResult& rows, ServerFacts& facts) {
   slot.active = flag(rows, 0, "active");
   slot.active_pid = number<int>(rows, 0, "active_pid");
   slot.confirmed_flush_lsn = Lsn::parse(rows.text(0, "confirmed_flush_lsn")).value_or(Lsn());
+  slot.server_wal_end = Lsn::parse(rows.text(0, "server_wal_end")).value_or(Lsn());
   slot.wal_status = rows.text(0, "wal_status");
   slot.invalidation_reason = rows.text(0, "invalidation_reason");
   slot.synced = flag(rows, 0, "synced");

@@ -26,6 +26,7 @@ struct SlotFacts {
   bool active = false;
   int active_pid = 0;
   Lsn confirmed_flush_lsn;
+  Lsn server_wal_end;               ///< When the slot was looked at.
   std::string wal_status;           ///< reserved, extended, unreserved, lost.
   std::string invalidation_reason;  ///< From 17 on; 16 says only that it conflicts.
   bool synced = false;              ///< Copied from a primary (17 and later).

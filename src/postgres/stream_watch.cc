@@ -39,8 +39,8 @@ WalsenderActivity activity_of(bool exists, const std::string& wait_event) {
 }
 
 StreamWatch::StreamWatch(Connection& control, const SourceConfig& source, CatalogWatch& catalog,
-                         const NoteSink& note)
-    : control_(control), source_(source), catalog_(catalog), note_(note) {}
+                         SlotWatch& slot, const NoteSink& note)
+    : control_(control), source_(source), catalog_(catalog), slot_(slot), note_(note) {}
 
 void StreamWatch::begin(int walsender_pid, std::string application_name, Now now) {
   end();
@@ -97,6 +97,7 @@ Result<> StreamWatch::drive(Now now) {
 // waits for the walsender, which waits for our confirmation, and only leaving lets it finish.
 Result<> StreamWatch::on_control_lost(const Error& error, Now now) {
   asking_ = Asking::nothing;
+  slot_.lost();
   fresh_connection_ = true;
   if (error.code == "57P03" || shutdown_suspected_) {
     return fail(ErrorKind::transient, "the server is shutting down: " + error.message, error.hint,
@@ -122,6 +123,10 @@ Result<> StreamWatch::on_answer(Answer answer, Now now) {
   shutdown_suspected_ = false;
   if (asked == Asking::catalog) {
     return on_catalog(answer);
+  }
+  if (asked == Asking::slot) {
+    slot_.take(answer);
+    return {};
   }
   if (answer.error) {
     return fail(classify_server_error("cannot ask the catalogue", *answer.error));
@@ -232,6 +237,9 @@ Result<> StreamWatch::ask(Now now) {
     asked_at_ = now.mono;
     next_ask_ = now.mono + std::chrono::milliseconds(source_.watch_interval_ms);
     sql = state_sql();
+  } else if (slot_.due(now.mono)) {
+    asking_ = Asking::slot;
+    sql = slot_.ask(control_.server_version(), now);
   } else if (next_look_ && now.mono >= *next_look_) {
     asking_ = Asking::catalog;
     looked_at_ = now.mono;
@@ -258,8 +266,10 @@ std::optional<MonoTime> StreamWatch::deadline() const {
   switch (control_.state()) {
     case Connection::State::closed:
       return next_open_;
-    case Connection::State::idle:
-      return next_look_ ? std::min(next_ask_, *next_look_) : next_ask_;
+    case Connection::State::idle: {
+      const MonoTime next = std::min(next_ask_, slot_.deadline());
+      return next_look_ ? std::min(next, *next_look_) : next;
+    }
     default:
       return control_.deadline();
   }

@@ -2,10 +2,11 @@
 //
 // Asks once in a while whether the walsender counts as synchronous (then every commit of the
 // database would wait for us: leave at once) and what it is doing (so that silence can be judged),
-// looks at the catalogue for CatalogWatch, and answers look-ups of partitions in between. Uses,
-// does not own, the control connection: opens it again when it is lost, without disturbing the
-// stream; only a server that shuts down ends the stream, and a catalogue that drifted. Thread:
-// loop. Errors: whatever drive() returns must close the stream.
+// asks about the slot for SlotWatch, looks at the catalogue for CatalogWatch, and answers look-ups
+// of partitions in between. Uses, does not own, the control connection and both watches: opens it
+// again when it is lost, without disturbing the stream; only a server that shuts down ends the
+// stream, and a catalogue that drifted. Thread: loop. Errors: whatever drive() returns must close
+// the stream.
 #pragma once
 
 #include <chrono>
@@ -19,6 +20,7 @@
 #include "postgres/catalog_watch.h"
 #include "postgres/connection.h"
 #include "postgres/notes.h"
+#include "postgres/slot_watch.h"
 
 namespace outrider {
 
@@ -39,7 +41,7 @@ class StreamWatch {
   static constexpr int kCatalogTurns = 3;
 
   StreamWatch(Connection& control, const SourceConfig& source, CatalogWatch& catalog,
-              const NoteSink& note);
+              SlotWatch& slot, const NoteSink& note);
 
   void begin(int walsender_pid, std::string application_name, Now now);
   void end();
@@ -67,7 +69,7 @@ class StreamWatch {
   std::uint64_t reconnects() const { return reconnects_; }
 
  private:
-  enum class Asking : std::uint8_t { nothing, state, lookup, catalog };
+  enum class Asking : std::uint8_t { nothing, state, lookup, catalog, slot };
 
   Result<> on_control_lost(const Error& error, Now now);
   Result<> on_answer(Answer answer, Now now);
@@ -80,6 +82,7 @@ class StreamWatch {
   Connection& control_;
   const SourceConfig& source_;
   CatalogWatch& catalog_;
+  SlotWatch& slot_;
   const NoteSink& note_;
   int walsender_pid_ = 0;
   std::string application_name_;

@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 
 /// A server that shuts down asks for replies tens of thousands of times a second.
 constexpr milliseconds kReplyGap{5};
+constexpr milliseconds kSlotTimeout{30'000};
 /// So long a row waits for a look at the catalogue; then it goes on, and the look comes when it
 /// can.
 constexpr milliseconds kLookPatience{2'000};
@@ -69,7 +70,8 @@ WalSource::WalSource(EventLoop& loop, const SourceConfig& source, const OutboxCo
       stream_(loop, connection_options(source, dsn, true),
               std::chrono::microseconds(source.read_pause_us)),
       catalog_(source, outbox),
-      watch_(control_, source_, catalog_, note_),
+      slot_watch_(source_.slot, milliseconds(source_.watch_interval_ms), note_),
+      watch_(control_, source_, catalog_, slot_watch_, note_),
       partitions_(std::move(partitions)),
       silence_(milliseconds(source.silence_probe_ms)),
       application_name_(walsender_application_name(source.slot)) {}
@@ -83,6 +85,8 @@ void WalSource::close() {
   stream_.close();
   control_.close();
   watch_.end();
+  slot_watch_.lost();
+  slot_asked_ = false;
   preflight_.reset();
   held_.reset();
   held_for_look_.reset();
@@ -139,6 +143,22 @@ Result<> WalSource::drive(Now now) {
     return close_with(std::move(driven).error());
   }
   return {};
+}
+
+Result<> WalSource::ask_about_slot(Now now) {
+  if (control_.state() != Connection::State::idle || !slot_watch_.due(now.mono)) {
+    return {};
+  }
+  slot_asked_ = true;
+  return control_.send(slot_watch_.ask(control_.server_version(), now), now, kSlotTimeout);
+}
+
+bool WalSource::take_slot_answer(const Answer& answer) {
+  if (!std::exchange(slot_asked_, false)) {
+    return false;
+  }
+  slot_watch_.take(answer);
+  return true;
 }
 
 Result<> WalSource::drive_streaming(Now now) {
@@ -207,7 +227,7 @@ Result<bool> WalSource::next(Change& change, Now now) {
 
 Result<bool> WalSource::pull_change(Change& change, Now now) {
   for (;;) {
-    auto pulled = stream_.pull(now);
+    auto pulled = receive_time_.run([&] { return stream_.pull(now); });
     if (!pulled) {
       return fail(explain_stream_error(std::move(pulled).error(), source_, plan_));
     }
@@ -235,8 +255,10 @@ Result<bool> WalSource::on_message(std::span<char> message, Change& change, Now 
   }
   const XLogData& data = std::get<XLogData>(parsed);
   furthest_ = std::max(furthest_, data.wal_start);
-  Result<Change> decoded = decoder_->decode(data.wal_start, data.payload);
+  Result<Change> decoded =
+      decode_time_.run([&] { return decoder_->decode(data.wal_start, data.payload); });
   if (!decoded) {
+    refused_bytes_ = {data.payload.data(), data.payload.size()};
     return fail(std::move(decoded).error());
   }
   change = *decoded;
@@ -400,7 +422,11 @@ std::optional<MonoTime> WalSource::deadline() const {
       }
       std::optional<MonoTime> at = earlier(control_.deadline(), stream_.connection().deadline());
       bool polls = step_ == Step::waiting || step_ == Step::creating_slot;
-      return polls && control_.state() == Connection::State::idle ? earlier(at, next_poll_) : at;
+      const bool idle = control_.state() == Connection::State::idle;
+      if (step_ == Step::waiting && idle) {
+        at = earlier(at, slot_watch_.deadline());
+      }
+      return polls && idle ? earlier(at, next_poll_) : at;
     }
   }
 }

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "outrider/base/stage_timer.h"
 #include "outrider/config/config.h"
 #include "outrider/decode/decoder.h"
 #include "outrider/loop/event_loop.h"
@@ -26,6 +27,7 @@
 #include "postgres/replication_protocol.h"
 #include "postgres/replication_stream.h"
 #include "postgres/silence_judge.h"
+#include "postgres/slot_watch.h"
 #include "postgres/stream_watch.h"
 
 namespace outrider {
@@ -45,6 +47,7 @@ class WalSource final : public ChangeSource {
   void open(std::optional<Lsn> resume_from, Now now) override;
   Result<> drive(Now now) override;
   Result<bool> next(Change& change, Now now) override;
+  std::string_view refused_bytes() const override { return refused_bytes_; }
   void set_reading(bool on) override;
   Result<> send_status(const StandbyStatus& status, Now now) override;
   void finish() override;
@@ -63,6 +66,12 @@ class WalSource final : public ChangeSource {
   std::uint64_t opens() const { return opens_; }  ///< Less one: reconnects of the stream.
   std::uint64_t control_reconnects() const { return watch_.reconnects(); }
   bool slot_created() const { return slot_created_; }  ///< By this process.
+  /// What the server says about the slot, asked every watch_interval_ms while streaming and while
+  /// waiting; nothing while there is no control connection.
+  const std::optional<SlotHealth>& slot_health() const { return slot_watch_.health(); }
+  /// Estimates of the time spent on taking messages from the connection, and on decoding them.
+  double receive_seconds() const { return receive_time_.seconds(); }
+  double decode_seconds() const { return decode_time_.seconds(); }
 
  private:
   enum class Step : std::uint8_t {
@@ -116,7 +125,9 @@ class WalSource final : public ChangeSource {
   void wait_for_slot(Now now, const std::string& holder_pid);
   Error replication_error(const ServerError& error) const;
 
-  // wal_source.cc: the stream.
+  // wal_source.cc: the stream, and the slot's health beside the wait.
+  Result<> ask_about_slot(Now now);
+  bool take_slot_answer(const Answer& answer);
   Result<> drive_streaming(Now now);
   Result<> judge_silence(Now now);
   Result<bool> pull_change(Change& change, Now now);
@@ -141,6 +152,7 @@ class WalSource final : public ChangeSource {
   Connection control_;
   ReplicationStream stream_;
   CatalogWatch catalog_;
+  SlotWatch slot_watch_;
   StreamWatch watch_;
   PartitionMap partitions_;
   SilenceJudge silence_;
@@ -156,6 +168,7 @@ class WalSource final : public ChangeSource {
   MonoTime next_poll_{};
   MonoTime next_note_{};
   bool recheck_sent_ = false;
+  bool slot_asked_ = false;  ///< SlotWatch's question is under way while waiting.
   bool slot_created_ = false;
   bool slot_created_now_ = false;  ///< Since open().
   bool creation_allowed_ = false;
@@ -167,14 +180,17 @@ class WalSource final : public ChangeSource {
 
   // The stream.
   std::unique_ptr<Decoder> decoder_;
+  StageTimer receive_time_;
+  StageTimer decode_time_;
   Plugin decoder_plugin_ = Plugin::pgoutput;
   Lsn started_from_;
   bool start_pending_ = false;
   bool waited_ = false;  ///< For the slot, since open().
   bool reading_ = true;
   int walsender_pid_ = 0;
-  Lsn transaction_;             ///< Commit position of the transaction being received, for errors.
-  std::optional<Insert> held_;  ///< Waits for the catalogue's answer.
+  Lsn transaction_;  ///< Commit position of the transaction being received, for errors.
+  std::string_view refused_bytes_;         ///< Of the message that the decoder has just refused.
+  std::optional<Insert> held_;             ///< Waits for the catalogue's answer.
   std::optional<MonoTime> held_for_look_;  ///< Since when `held_` waits for CatalogWatch's look.
   bool table_at_fault_ = false;  ///< The last error of next() is about a table, not the link.
   std::optional<Keepalive> deferred_reply_;

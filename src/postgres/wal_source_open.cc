@@ -20,12 +20,6 @@ constexpr milliseconds kStartTimeout{60'000};
 constexpr milliseconds kPatienceWithSlot{2'000};
 constexpr milliseconds kNoteInterval{60'000};
 
-std::string blockers_sql(int pid) {
-  return "SELECT a.pid, a.usename, a.application_name, a.state, a.xact_start "
-         "FROM pg_catalog.pg_stat_activity a WHERE a.pid = ANY (pg_catalog.pg_blocking_pids(" +
-         std::to_string(pid) + "))";
-}
-
 }  // namespace
 
 void WalSource::open(std::optional<Lsn> resume_from, Now) {
@@ -216,23 +210,30 @@ void WalSource::wait_for_slot(Now now, const std::string& holder_pid) {
 // When the slot is free (or gone) everything is judged anew: a standby may have waited for days.
 Result<bool> WalSource::on_waiting(Now now) {
   if (std::optional<Answer> answer = control_.take_answer()) {
+    if (take_slot_answer(*answer)) {
+      return false;
+    }
     if (answer->error) {
       return fail(classify_server_error("cannot look at the slot", *answer->error));
     }
     if (answer->rows.rows.empty() || answer->rows.text(0, "active") != "t") {
       return begin_preflight(now);
     }
+    if (source_.evict_holder_after_ms != 0 && answer->rows.text(0, "evicted") == "t") {
+      note(LogLevel::warn, "the process that held the slot had reported nothing: it was ended",
+           {{"slot", source_.slot},
+            {"holder_pid", answer->rows.text(0, "active_pid")},
+            {"silent_ms", answer->rows.text(0, "silent_ms")}});
+    }
     wait_for_slot(now, answer->rows.text(0, "active_pid"));
     return false;
   }
   if (control_.state() != Connection::State::idle || now.mono < next_poll_) {
+    OUTRIDER_TRY(ask_about_slot(now));
     return false;
   }
   OUTRIDER_TRY(
-      control_.send("SELECT active, active_pid FROM pg_catalog.pg_replication_slots "
-                    "WHERE slot_name = " +
-                        quote_literal(source_.slot),
-                    now, kQueryTimeout));
+      control_.send(holder_sql(source_.slot, source_.evict_holder_after_ms), now, kQueryTimeout));
   return false;
 }
 

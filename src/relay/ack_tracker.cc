@@ -31,9 +31,10 @@ Result<> AckTracker::stream_started(Lsn flushed) {
   return {};
 }
 
-void AckTracker::apply_stored(const ResumePoint& point) {
+std::uint64_t AckTracker::apply_stored(const ResumePoint& point) {
   OUTRIDER_CHECK(started_ && !in_transaction_, "a position is applied between transactions");
   resume_ = point;
+  std::uint64_t settled = 0;
   for (Transaction& transaction : ring_) {
     std::uint64_t in = 0;
     if (transaction.committed && transaction.commit_lsn < point.lsn) {
@@ -45,6 +46,7 @@ void AckTracker::apply_stored(const ResumePoint& point) {
       const std::uint64_t sequence = transaction.first_sequence + i;
       if (!is_settled(sequence) && row(sequence).state != State::at_dead_letters) {
         settle(transaction, row(sequence));
+        ++settled;
       }
     }
   }
@@ -52,6 +54,7 @@ void AckTracker::apply_stored(const ResumePoint& point) {
   if (ring_.empty() && point.lsn > flushed_lsn_) {
     set_flushed(point.lsn);
   }
+  return settled;
 }
 
 Result<bool> AckTracker::begin(Lsn commit_lsn, WallTime commit_time) {
@@ -102,12 +105,12 @@ Result<AckTracker::Row> AckTracker::next_row() const {
   return next;
 }
 
-void AckTracker::take_row(std::uint32_t bytes, Place place) {
+void AckTracker::take_row(std::uint32_t bytes, Place place, const HandOver& with) {
   const bool known = open_entry_ != kNone && open_index_ < ring_[open_entry_].records;
   if (!known) {
     if (open_entry_ == kNone) {
-      ring_.push_back(
-          Transaction{open_commit_lsn_, Lsn{}, open_commit_time_, next_sequence_, 0, 0, false});
+      ring_.push_back(Transaction{open_commit_lsn_, Lsn{}, open_commit_time_, next_sequence_, 0, 0,
+                                  false, MonoTime{}});
       open_entry_ = ring_.size() - 1;
     }
     OUTRIDER_CHECK(open_entry_ == ring_.size() - 1, "new rows belong to the newest transaction");
@@ -116,12 +119,19 @@ void AckTracker::take_row(std::uint32_t bytes, Place place) {
     rows_.push_back(RowState{});
     ++next_sequence_;
   }
-  RowState& taken = row(ring_[open_entry_].first_sequence + open_index_);
+  Transaction& transaction = ring_[open_entry_];
+  if (transaction.since == MonoTime{}) {
+    transaction.since = with.at;
+  }
+  RowState& taken = row(transaction.first_sequence + open_index_);
   if (known) {
     OUTRIDER_CHECK(taken.state == State::lost, "a row is handed over again only when it was lost");
     --lost_records_;
   }
   taken.bytes = bytes;
+  taken.topic = with.topic;
+  taken.how = with.how;
+  taken.partition = with.partition;
   taken.state = place == Place::sink ? State::at_sink : State::at_dead_letters;
   ++in_flight_[static_cast<std::size_t>(place)];
   in_flight_bytes_ += bytes;
@@ -232,7 +242,7 @@ std::optional<AckTracker::Finished> AckTracker::pop_finished() {
     --open_entry_;
   }
   set_flushed(transaction.commit_end_lsn);
-  return Finished{transaction.commit_time, transaction.records};
+  return Finished{transaction.commit_time, transaction.records, transaction.since};
 }
 
 void AckTracker::server_sent_all_before(Lsn wal_end) {
@@ -281,10 +291,24 @@ void AckTracker::hand_over(Lsn flushed) {
 }
 
 std::optional<WallTime> AckTracker::oldest_commit_time() const {
-  if (ring_.empty()) {
+  if (!ring_.empty()) {
+    return ring_.front().commit_time;
+  }
+  return in_transaction_ && !open_is_settled_ ? std::optional(open_commit_time_) : std::nullopt;
+}
+
+std::optional<AckTracker::Front> AckTracker::front() const {
+  if (rows_.empty()) {
     return std::nullopt;
   }
-  return ring_.front().commit_time;
+  const RowState& row = rows_.front();  // What is settled at the front was dropped.
+  const Place place = row.state == State::at_dead_letters ? Place::dead_letters : Place::sink;
+  return Front{place_of(first_sequence_),
+               ring_[index_of(first_sequence_)].commit_time,
+               row.topic,
+               place,
+               row.how,
+               row.partition};
 }
 
 RowPlace AckTracker::place_of(std::uint64_t sequence) const {

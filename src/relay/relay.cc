@@ -148,7 +148,8 @@ void Relay::serve_reports(Now now) {
         retry_.delivered(*place_, now);
       } else {
         tracker_.acknowledge(delivered->sequence);
-        ++counters_.acknowledged;
+        const bool letter = std::erase(letters_at_sink_, delivered->sequence) > 0;
+        ++(letter ? counters_.letters_acknowledged : counters_.acknowledged);
       }
       continue;
     }
@@ -173,15 +174,18 @@ void Relay::serve_reports(Now now) {
 }
 
 void Relay::settle(Now now) {
+  MonoTime since{};
+  std::uint64_t transactions = 0;
   while (auto finished = tracker_.pop_finished()) {
+    since = transactions++ == 0 ? finished->since : since;
     observer_.on_transaction_acked(finished->commit_time, finished->records, now);
     refusals_.forget_before(tracker_.flushed_lsn());
   }
+  if (since != MonoTime{}) {
+    observer_.on_group_acked(since, transactions, now);
+  }
   if (tracker_.flushed_lsn() > confirmed_lsn_ && session_ready()) {
     sink_.reserve(tracker_.flushed_lsn(), now);
-  }
-  if (tracker_.idle() && source_.state() == SourceState::streaming && !source_.has_buffered()) {
-    caught_up_at_ = now.wall;
   }
 }
 

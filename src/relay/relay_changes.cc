@@ -13,6 +13,14 @@ namespace {
 constexpr const char* kProtocolHint =
     "this is a fault of the output plugin or of the relay; report it";
 
+std::uint64_t bytes_of(const Insert& insert) {
+  std::uint64_t bytes = 0;
+  for (const ColumnValue& value : insert.values) {
+    bytes += value.text.size();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::uint32_t in_flight_size(const KafkaRecord& record) {
@@ -80,6 +88,7 @@ bool Relay::handle_insert(const Insert& insert, Now now) {
   context_.index_in_transaction = rows_in_transaction_;
   row_.event = OutboxEvent{};
   raw_row_.clear();
+  row_bytes_ = bytes_of(insert);
   auto mapped = mapper_.map(insert, context_, row_);
   if (mapped && *mapped == MapOutcome::not_outbox) {
     ++counters_.other_tables;
@@ -94,6 +103,7 @@ bool Relay::handle_undecodable(Now now) {
     return true;
   }
   row_.event = OutboxEvent{};
+  row_bytes_ = raw_row_.size();
   return handle_row(nullptr, &*undecodable_, now);
 }
 
@@ -111,6 +121,9 @@ bool Relay::handle_row(const Insert* unmapped, const Error* fault, Now now) {
   }
   if (stop_error_) {
     return true;
+  }
+  if (row->wanted) {
+    note_received(*row);
   }
   ++rows_in_transaction_;
   if (tracker_.at_newest() && tracker_.in_flight(AckTracker::Place::dead_letters) == 0) {

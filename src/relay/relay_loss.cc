@@ -93,6 +93,7 @@ void Relay::new_producer(Now now) {
   unaccepted_ = 0;
   alone_.reset();
   isolating_ = false;
+  letters_at_sink_.clear();
   retry_.lost();
   sink_.restart(now);
   tracker_.producer_lost();

@@ -1,8 +1,10 @@
 // What becomes of a row: a record, a dead letter, or a reason to wait or to stop.
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "outrider/base/check.h"
+#include "outrider/base/murmur2.h"
 #include "outrider/relay/relay.h"
 
 namespace outrider {
@@ -89,7 +91,7 @@ bool Relay::send_row(const AckTracker::Row& row, Now now) {
     return false;
   }
   const std::uint32_t size = in_flight_size(row_.record);
-  tracker_.take_row(size, AckTracker::Place::sink);
+  tracker_.take_row(size, AckTracker::Place::sink, hand_over(row_.record, topic, now));
   ++unaccepted_;
   if (suspect) {
     alone_ = row.sequence;
@@ -158,16 +160,18 @@ bool Relay::fault_of_row(const AckTracker::Row& row, DeadLetterReason reason, co
 }
 
 std::string Relay::breaker_reason(const Error& error) const {
-  return "rows become dead letters faster than dead_letters.burst and per_minute allow" +
-         std::string(error.code.empty() ? "" : " (" + error.code + ")") +
-         "; find what they have in common (outrider dead-letters list)";
+  const std::string code = error.code.empty() ? "" : " (" + error.code + ")";
+  return "rows become dead letters faster than dead_letters.burst and per_minute allow; the last "
+         "one: " +
+         error.message + code + "; find what they have in common (outrider dead-letters list)";
 }
 
 // ---- dead letters ------------------------------------------------------------------------------
 
 bool Relay::store_letter(const AckTracker::Row& row, DeadLetterReason reason, const Error& error,
                          Now now) {
-  const bool mapped = raw_row_.empty();
+  // Without a change `row_` still has the record of the row before.
+  const bool mapped = raw_row_.empty() && !undecodable_;
   DeadLetter letter;
   letter.row = row.place;
   letter.xid = context_.xid;
@@ -219,7 +223,8 @@ bool Relay::keep_letter(const AckTracker::Row& row, const DeadLetter& letter, No
   const std::uint32_t size = letter.record != nullptr
                                  ? in_flight_size(*letter.record)
                                  : static_cast<std::uint32_t>(letter.raw_row.size());
-  tracker_.take_row(size, AckTracker::Place::dead_letters);
+  tracker_.take_row(size, AckTracker::Place::dead_letters,
+                    {0, now.mono, AckTracker::Partition::unknown, 0});
   return true;
 }
 
@@ -240,11 +245,42 @@ bool Relay::send_letter(const AckTracker::Row& row, const DeadLetter& letter, No
   if (*produced == ProduceStatus::busy) {
     return false;
   }
-  tracker_.take_row(in_flight_size(record), AckTracker::Place::sink);
+  tracker_.take_row(in_flight_size(record), AckTracker::Place::sink,
+                    hand_over(record, options_.dead_letters.topic, now));
   ++unaccepted_;
   alone_ = row.sequence;
+  letters_at_sink_.push_back(row.sequence);
   letter_alone_ = true;
   return true;
+}
+
+/// `topic`: the record's, in the view whose address lasts.
+AckTracker::HandOver Relay::hand_over(const KafkaRecord& record, std::string_view topic, Now now) {
+  AckTracker::HandOver with{traffic_.topic_number(topic), now.mono, AckTracker::Partition::unknown,
+                            0};
+  if (record.partition) {
+    with.how = AckTracker::Partition::given;
+    with.partition = static_cast<std::uint32_t>(*record.partition);
+  } else if (record.key) {
+    with.how = AckTracker::Partition::by_key;
+    with.partition = murmur2(*record.key);
+  }
+  return with;
+}
+
+/// Once a row, also when it comes again after a lost link or producer.
+void Relay::note_received(const AckTracker::Row& row) {
+  if (row.sequence > received_sequence_) {
+    received_sequence_ = row.sequence;
+    traffic_.received(row_.event.table, row_bytes_);
+  }
+}
+
+std::uint64_t Relay::pending_records() const {
+  const bool row_waits = held_ && (undecodable_ || std::holds_alternative<Insert>(change_));
+  // While lost rows come again the one that waits is one of them.
+  const std::uint64_t waiting = row_waits && tracker_.lost_records() == 0 ? 1 : 0;
+  return tracker_.in_flight_records() + tracker_.lost_records() + waiting;
 }
 
 Error Relay::place_failed(Error error) const {

@@ -172,7 +172,8 @@ Result<> Relay::join_stream(Now now) {
                 "SERVER_RESTORED");
   }
   if (session_fresh_ && stored && stored->exactly_once) {
-    tracker_.apply_stored(stored->point);
+    // A commit whose outcome was not known when its producer was lost.
+    counters_.acknowledged += tracker_.apply_stored(stored->point);
     marked_ = stored->point;
     if (stored->point.retried_letter != 0 && place_ != nullptr) {
       place_->resolve(RetryOutcome{stored->point.retried_letter, true, {}, {}, {}}, now);

@@ -48,7 +48,7 @@ def rig(victim_postgres, victim_kafka):
     def make(**options):
         cluster = options.pop("cluster", victim_postgres)
         kafka = options.pop("kafka", victim_kafka)
-        made.append(Rig(cluster, kafka, **options))
+        made.append(Rig(cluster, kafka, tell=True, **options))
         return made[-1]
 
     yield make

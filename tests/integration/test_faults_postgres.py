@@ -232,6 +232,32 @@ def test_quick_restart_waits_for_the_slot_of_a_frozen_relay(rig):
         assert standby.stop() == 0
 
 
+def test_standby_evicts_a_frozen_relay_when_told_to(rig):
+    """Long before the server itself gives the silent one up; a healthy one is left alone."""
+    over = {"source": {"status_interval_ms": 200, "evict_holder_after_ms": 1_000}}
+    r = rig(over=over).start()
+    r.insert("1")
+    r.records(1)
+    holder = r.slot_state()["active_pid"]
+    with r.another_relay() as standby:
+        standby.start()
+        standby.wait_for_log("held by another")
+        settled(lambda: r.slot_state()["active_pid"] == holder, 2, "a healthy holder stays")
+        r.relay.freeze()
+        began = time.monotonic()
+        r.insert("2")
+        assert first_appearances(r.values(2, timeout_s=10)) == ["1", "2"]
+        assert time.monotonic() - began < 5
+        assert standby.log_text().count("it was ended") == 1
+        assert str(holder) in standby.log_text()
+        r.relay.thaw()
+        r.relay.wait_for_log("held by another")
+        assert standby.stop() == 0
+        r.insert("3")
+        # What lay in the frozen one's socket may have come again when it thawed.
+        wait_until(lambda: first_appearances(r.values()) == ["1", "2", "3"], 10, "the third row")
+
+
 @pytest.mark.parametrize("create", [True, False])
 def test_slot_dropped_while_streaming_is_not_a_passing_fault(rig, create):
     """16: the verdict is permanent, and no new slot hides the gap."""

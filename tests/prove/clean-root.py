@@ -9,13 +9,11 @@ OUTRIDER_CLEAN_ROOT_DEMO_ONLY=1 leaves ./dev test out.
 
 import os
 import resource
-import shutil
 import subprocess
-import tempfile
 import time
 
 from prove.common import say
-from support import cleanup
+from support import clean_root, cleanup
 from support.relay import ROOT
 
 FIRST_RUN_S_MAX = 240
@@ -25,7 +23,7 @@ TESTS_S_MAX = 5_400
 
 
 def prove(short):
-    if short or os.geteuid() != 0 or not shutil.which("debootstrap"):
+    if short or not clean_root.possible():
         if not short:
             say("no clean root without root rights and debootstrap: measuring this machine only")
         _timed("second run here", [os.path.join(ROOT, "dev"), "demo"], SECOND_RUN_S_MAX,
@@ -41,70 +39,12 @@ def prove(short):
 
 
 def _make_root():
-    # On the file system of build/, because /tmp may be small or mounted without devices.
-    os.makedirs(os.path.join(ROOT, "build"), exist_ok=True)
-    root = tempfile.mkdtemp(prefix="clean-root-", dir=os.path.join(ROOT, "build"))
-    cleanup.at_exit(lambda: _remove(root))
-    os.chmod(root, 0o755)
-    mirror = _mirror()
-    base = os.environ.get("OUTRIDER_CLEAN_ROOT_BASE")
-    if base:
-        say(f"copying the clean Debian 12 root {base}")
-        subprocess.run(["cp", "-a", base + "/.", root], check=True)
-    else:
-        say("making a clean Debian 12 root (two minutes)")
-        subprocess.run(["debootstrap", "--variant=minbase", "--include=git,ca-certificates",
-                        "bookworm", root, mirror], check=True, stdout=subprocess.DEVNULL)
-    with open(os.path.join(root, "etc/apt/sources.list"), "w", encoding="utf-8") as out:
-        out.write(f"deb {mirror} bookworm main\ndeb {mirror} bookworm-updates main\n"
-                  f"deb {mirror}-security bookworm-security main\n")
-    # How this machine reaches its mirrors holds for the root too.
-    for path in ("etc/apt/apt.conf.d", "etc/resolv.conf", "etc/hosts",
-                 "usr/local/share/ca-certificates", "etc/ssl/certs/ca-certificates.crt"):
-        source, target = "/" + path, os.path.join(root, path)
-        if os.path.isdir(source):
-            shutil.copytree(source, target, dirs_exist_ok=True)
-        elif os.path.exists(source):
-            shutil.copy(source, target)
-    # debootstrap made the device files; nothing of this machine is mounted where rmtree may come.
-    for kind, folder in (("proc", "proc"), ("tmpfs", "dev/shm")):
-        target = os.path.join(root, folder)
-        os.makedirs(target, exist_ok=True)
-        subprocess.run(["mount", "-t", kind, kind, target], check=True)
-    subprocess.run(["chroot", root, "update-ca-certificates"], check=True, capture_output=True)
-    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, os.path.join(root, "src")],
-                   check=True)
+    root = clean_root.make(include=("git", "ca-certificates"))
+    clean_root.clone_into(root)
     commit = subprocess.run(["git", "-C", ROOT, "log", "-1", "--format=%h %s"], check=True,
                             capture_output=True, text=True).stdout.strip()
     say(f"commit {commit}; changes that are not committed do not count")
     return root
-
-
-def _mounts(root):
-    with open("/proc/self/mounts", encoding="utf-8") as mounts:
-        return [line.split()[1] for line in mounts if line.split()[1].startswith(root + "/")]
-
-
-def _remove(root):
-    """Unmount what we or an interrupted debootstrap mounted below, and only then remove."""
-    for target in sorted(_mounts(root), reverse=True):
-        subprocess.run(["umount", "-l", target], check=False)
-    if _mounts(root):
-        raise RuntimeError(f"something is still mounted below {root}; it was left there")
-    shutil.rmtree(root, ignore_errors=True)
-
-
-def _mirror():
-    """The Debian mirror this machine itself installs from, without the slash at the end."""
-    for folder, _dirs, files in os.walk("/etc/apt"):
-        for name in files:
-            if not name.endswith((".list", ".sources")):
-                continue
-            with open(os.path.join(folder, name), encoding="utf-8") as lines:
-                for word in lines.read().split():
-                    if "://" in word and word.rstrip("/").endswith("/debian"):
-                        return word.rstrip("/")
-    raise RuntimeError("no Debian mirror in /etc/apt")
 
 
 def _cpu_s():

@@ -20,12 +20,12 @@ def prove(short):
     later = [number for number, names in table.items() if not names]
     named = {name for names in table.values() for name in names}
     absent = sorted(name for name in named if not exists(name))
-    say(f"{len(table)} faults, {len(named)} tests; without a test yet, since the feature comes with "
-        f"a later issue: {later or 'none'}")
+    say(f"{len(table)} faults, {len(named)} tests; without a test, since the feature comes with a "
+        f"later issue: {later or 'none'}")
     assert not absent, f"named and not there: {absent}"
     assert len(table) > 100
     if short:
-        say("each named test exists; ./dev test runs the tests as tests, ./dev prove runs them here")
+        say("each named test exists; ./dev test runs them as tests, ./dev prove runs them here")
         return
     folder = build_folder()
     assert folder, ("no build with its C++ tests: ./dev build ci, or set OUTRIDER_BUILD to the "
@@ -66,7 +66,8 @@ def _tell(table, outcomes):
                        "passed" if passed == len(seen) else "FAILED")
             if verdict != "passed" and name not in failed:
                 failed.append(name)
-            print(f"   {number:<3} | {name} | {verdict} ({passed} of {len(seen)} cases)", flush=True)
+            print(f"   {number:<3} | {name} | {verdict} ({passed} of {len(seen)} cases)",
+                  flush=True)
         if not names:
             print(f"   {number:<3} | - | comes with a later issue", flush=True)
     return failed

@@ -57,7 +57,8 @@ outrider_wrong_build(confirms_on_produce src/kafka/producer_sink.cc
   "  session_.detach();\n  reports_.reset();"
   "  session_.detach();\n  settled_early.clear();\n  reports_.reset();")
 
-# The records' transaction is committed first, then the position in a transaction of its own.
+# The records' transaction is committed first, then the position in a transaction of its own, at
+# most once a second.
 outrider_wrong_build(position_outside_the_transaction src/kafka/transactions.cc
   "          point_ = plan_.point();\n          break;"
   "          point_ = plan_.point();
@@ -69,7 +70,6 @@ outrider_wrong_build(position_outside_the_transaction src/kafka/transactions.cc
     committed_ = point_;
   } else {
     reserve(point_.lsn);
-    reserved_at_.reset();
   }
   sequences_.clear();"
   "  if (phase_ == Phase::idle) return true;"

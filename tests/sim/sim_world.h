@@ -82,6 +82,7 @@ class FakeSource final : public ChangeSource {
   void open(std::optional<Lsn> resume_from, Now now) override;
   Result<> drive(Now now) override;
   Result<bool> next(Change& change, Now now) override;
+  std::string_view refused_bytes() const override { return {}; }  // It damages no bytes.
   void set_reading(bool on) override { reading_ = on; }
   Result<> send_status(const StandbyStatus& status, Now now) override;
   void finish() override;

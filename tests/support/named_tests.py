@@ -159,13 +159,13 @@ def _told(command, say, mark, environment=None):
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                env=environment, preexec_fn=cleanup.child_setup(15))
     cancel = cleanup.at_exit(process.terminate)
-    text, pending, began = "", "", time.monotonic()
+    text, pending, at, began = "", "", "starting", time.monotonic()
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
                 if not selector.select(_PROGRESS_INTERVAL_S):
-                    say(f"… {time.monotonic() - began:.0f} s: {pending.strip() or 'starting'}")
+                    say(f"… {time.monotonic() - began:.0f} s: {pending.strip() or at}")
                     continue
                 data = os.read(process.stdout.fileno(), 65536).decode(errors="replace")
                 if not data:
@@ -173,6 +173,7 @@ def _told(command, say, mark, environment=None):
                 text += data
                 *lines, pending = (pending + data).split("\n")
                 for line in lines:
+                    at = line.strip() or at
                     if mark in line and not line.startswith(" "):
                         say(line.strip())
         return process.wait(60), text

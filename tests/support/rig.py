@@ -35,10 +35,14 @@ def merged(base, over):
 
 
 class Rig:
-    """`over` is laid over the pipeline's configuration, `relay` goes to Relay."""
+    """`over` is laid over the pipeline's configuration, `relay` goes to Relay.
+
+    With `tell` close() prints what the relay complained of: pytest shows it when the test fails.
+    """
 
     def __init__(self, cluster, kafka, *, plugin="pgoutput", payload="text", partitions=1,
-                 table="public.outbox", port=None, create_topic=True, over=None, **relay):
+                 table="public.outbox", port=None, create_topic=True, over=None, tell=False,
+                 **relay):
         number = next(_numbers)
         self.cluster = cluster
         self.kafka = kafka
@@ -61,6 +65,7 @@ class Rig:
                      source={"reconnect_first_ms": 20, "reconnect_max_ms": 400}),
             over or {})
         self._relay_options = relay
+        self._tell = tell
         self.relay = self.another_relay()
 
     def another_relay(self, **options):
@@ -72,8 +77,7 @@ class Rig:
         return self
 
     def close(self):
-        """Prints what the relay complained of: pytest shows it when the test fails."""
-        if os.path.exists(self.relay.log_path):
+        if self._tell and os.path.exists(self.relay.log_path):
             print("\n".join(line for line in self.relay.log_text().splitlines()
                             if re.search(r" (warn|error) ", line)))
         self.relay.close()

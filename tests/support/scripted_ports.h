@@ -47,6 +47,7 @@ class ScriptedSource final : public ChangeSource {
   std::chrono::milliseconds wal_sender_timeout{0};
   bool connects = true;
   std::optional<Error> next_error;
+  std::string bytes_at_fault;     ///< What next_error of kind poison is about.
   bool table_at_fault = false;    ///< next_error leaves the source open whatever its kind.
   std::function<void()> on_open;  ///< Lets the test queue again what the server would resend.
 
@@ -94,6 +95,7 @@ class ScriptedSource final : public ChangeSource {
     changes.pop_front();
     return true;
   }
+  std::string_view refused_bytes() const override { return bytes_at_fault; }
   void set_reading(bool on) override { reading = on; }
   Result<> send_status(const StandbyStatus& status, Now) override {
     if (failures_.now()) {

@@ -41,7 +41,8 @@ const std::vector<SourceFile>& tree() {
     const auto add = [&](const fs::path& path) {
       found.push_back({fs::relative(path, root).generic_string(), read(path)});
     };
-    for (const char* folder : {"src", "include", "tests", "sql", "docker", "docs"}) {
+    for (const char* folder : {"src", "include", "tests", "sql", "docker", "docs", "packaging",
+                               "monitoring", "deploy", "cmake"}) {
       if (!fs::exists(root / folder)) continue;
       for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
         if (entry.is_regular_file() && is_text(entry.path())) add(entry.path());

@@ -42,6 +42,7 @@ struct SourceConfig {
   std::int64_t reconnect_max_ms = 10'000;
   std::int64_t slot_poll_interval_ms =
       250;                                 ///< How often a standby looks whether the slot is free.
+  std::int64_t evict_holder_after_ms = 0;  ///< End a silent holder's backend; 0: never.
   std::int64_t watch_interval_ms = 1'000;  ///< How often sync_state is looked at while streaming.
   std::int64_t lock_timeout_ms = 10'000;   ///< For CREATE_REPLICATION_SLOT and CREATE PUBLICATION.
   std::int64_t read_pause_us = 200;        ///< Longest pause between reads of a backlog; 0: none.

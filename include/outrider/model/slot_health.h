@@ -17,24 +17,30 @@
 namespace outrider {
 
 struct SlotHealth {
-  MonoTime seen_at{};
+  MonoTime seen_at{};  ///< When it was asked: the answer is at least as new.
   WallTime seen_at_wall{};
   bool exists = false;
   bool active = false;
   bool server_in_recovery = false;
   Lsn wal_end;             ///< Where the server writes (or has replayed to, on a standby).
   Lsn confirmed_lsn;       ///< confirmed_flush_lsn.
-  Lsn restart_lsn;         ///< WAL before it may be removed.
+  Lsn restart_lsn;         ///< WAL before it may be removed; none when it is lost.
   std::string wal_status;  ///< reserved, extended, unreserved, lost.
   std::optional<std::uint64_t> safe_wal_bytes;    ///< safe_wal_size; only with a limit set.
   std::optional<std::uint64_t> catalog_xmin_age;  ///< Transactions.
   std::optional<std::uint64_t> spilled_transactions;
   std::optional<std::uint64_t> spilled_bytes;
   std::optional<std::uint64_t> decoded_transactions;
-  std::string invalidation_reason;  ///< PostgreSQL 17 and later.
+  std::string invalidation_reason;  ///< 17 and later; 16 only knows "conflicting".
 
-  std::uint64_t retained_bytes() const { return bytes_between(restart_lsn, wal_end); }
-  std::uint64_t backlog_bytes() const { return bytes_between(confirmed_lsn, wal_end); }
+  /// WAL that the server keeps because of this slot.
+  std::uint64_t retained_bytes() const {
+    return restart_lsn.is_valid() ? bytes_between(restart_lsn, wal_end) : 0;
+  }
+  /// WAL that is not confirmed yet.
+  std::uint64_t backlog_bytes() const {
+    return confirmed_lsn.is_valid() ? bytes_between(confirmed_lsn, wal_end) : 0;
+  }
 };
 
 }  // namespace outrider

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,6 +78,9 @@ class Histogram {
  public:
   Histogram() = default;
   void observe(double value);
+  /// Raise to counts that somebody else keeps: one for each bucket (not cumulated) and one for what
+  /// lies behind the last bound.
+  void set_totals(std::span<const std::uint64_t> counts, double sum);
 
  private:
   friend class HistogramFamily;

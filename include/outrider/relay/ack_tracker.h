@@ -33,8 +33,9 @@ class AckTracker {
   /// server ahead of us confirmed something that we did not (`fatal`).
   Result<> stream_started(Lsn flushed);
 
-  /// What is stored beside the records says that everything before this point is in.
-  void apply_stored(const ResumePoint& point);
+  /// What is stored beside the records says that everything before this point is in; returns how
+  /// many rows in the ring that settled.
+  std::uint64_t apply_stored(const ResumePoint& point);
 
   /// A transaction begins; true: all of it was settled before, leave out everything up to and
   /// including its commit. `fatal` when transactions run backwards, or when one that was partly
@@ -48,8 +49,21 @@ class AckTracker {
   };
   /// The next outbox row of the open transaction. `fatal` for a row that was not there before.
   Result<Row> next_row() const;
+  /// Kept for whoever wants to know what is under way and since when.
+  enum class Partition : std::uint8_t {
+    unknown,  ///< The client's own choice.
+    by_key,   ///< `partition` is the murmur2 hash of the key.
+    given,    ///< `partition` is its number.
+  };
+  struct HandOver {
+    std::uint16_t topic = 0;  ///< The caller's number for it.
+    MonoTime at{};            ///< Only that of a transaction's first row is kept.
+    Partition how = Partition::unknown;
+    std::uint32_t partition = 0;
+  };
   /// That row is handed over. Sequences count from 1; one is used again only for the same row.
-  void take_row(std::uint32_t bytes, Place place);
+  void take_row(std::uint32_t bytes, Place place, const HandOver& with);
+  void take_row(std::uint32_t bytes, Place place) { take_row(bytes, place, HandOver{}); }
   /// That row is not wanted, go on to the next.
   void pass_row();
 
@@ -65,6 +79,7 @@ class AckTracker {
   struct Finished {
     WallTime commit_time{};
     std::uint64_t records = 0;
+    MonoTime since{};  ///< When its first row was handed over.
   };
   /// Move the flushed position over the front transaction if it is settled; call until nothing.
   std::optional<Finished> pop_finished();
@@ -112,7 +127,18 @@ class AckTracker {
   /// Rows that were under way with a lost producer and have not come again.
   std::uint64_t lost_records() const { return lost_records_; }
   std::size_t open_transactions() const { return ring_.size(); }
+  /// Of the oldest transaction that is not flushed, the open one included.
   std::optional<WallTime> oldest_commit_time() const;
+  struct Front {
+    RowPlace row;
+    WallTime commit_time{};
+    std::uint16_t topic = 0;
+    Place place = Place::sink;
+    Partition how = Partition::unknown;
+    std::uint32_t partition = 0;
+  };
+  /// The oldest row that is not settled: nothing behind it can be flushed.
+  std::optional<Front> front() const;
   /// False for a row that was forgotten by hand_over() meanwhile.
   bool under_way(std::uint64_t sequence, Place place) const;
   /// The row that a sequence under way belongs to.
@@ -127,11 +153,15 @@ class AckTracker {
     std::uint64_t records = 0;
     std::uint64_t open_records = 0;  ///< Not settled, lost ones included.
     bool committed = false;
+    MonoTime since{};
   };
   enum class State : std::uint8_t { at_sink, at_dead_letters, lost, settled };
   struct RowState {
     std::uint32_t bytes = 0;
     State state = State::settled;
+    Partition how = Partition::unknown;
+    std::uint16_t topic = 0;
+    std::uint32_t partition = 0;
   };
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 

@@ -55,8 +55,8 @@ class ChangeSource {
   /// fatal (its table is at fault), so that what came before can be confirmed; others close it.
   virtual Result<bool> next(Change& change, Now now) = 0;
 
-  /// The bytes of the change that next() just refused with kind poison.
-  virtual std::string_view refused_bytes() const { return {}; }
+  /// The bytes of the change that next() just refused with kind poison; valid until the next call.
+  virtual std::string_view refused_bytes() const = 0;
 
   /// While reading is off the source takes nothing from the socket, but still drives.
   virtual void set_reading(bool on) = 0;
@@ -235,6 +235,13 @@ class RelayObserver {
                           const Error* refused) = 0;
   /// Every record of one PostgreSQL transaction is acknowledged.
   virtual void on_transaction_acked(WallTime commit_time, std::uint64_t records, Now now) = 0;
+  /// So many transactions became acknowledged at once; the first record of the oldest was handed
+  /// over at `since`.
+  virtual void on_group_acked(MonoTime since, std::uint64_t transactions, Now now) {
+    static_cast<void>(since);
+    static_cast<void>(transactions);
+    static_cast<void>(now);
+  }
   /// The pipeline ends because of this.
   virtual void on_stop_reason(const Error& error) = 0;
 };

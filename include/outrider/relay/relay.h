@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "outrider/base/backoff.h"
 #include "outrider/base/clock.h"
@@ -25,6 +26,7 @@
 #include "outrider/relay/ports.h"
 #include "outrider/relay/refusals.h"
 #include "outrider/relay/slot_judge.h"
+#include "outrider/relay/traffic.h"
 #include "outrider/route/record_mapper.h"
 
 namespace outrider {
@@ -50,11 +52,12 @@ struct RelayOptions {
 
 /// What happened so far; each only grows.
 struct RelayCounters {
-  std::uint64_t events = 0;        ///< Outbox rows handed to the sink.
-  std::uint64_t acknowledged = 0;  ///< Records the broker acknowledged.
-  std::uint64_t refused = 0;       ///< Rows that could not be decoded, routed or sent.
-  std::uint64_t dead_letters = 0;  ///< Rows that left their place, followers included.
-  std::uint64_t followers = 0;     ///< Of these, rows behind a parked key.
+  std::uint64_t events = 0;                ///< Outbox rows handed to the sink.
+  std::uint64_t acknowledged = 0;          ///< Events whose record the broker acknowledged.
+  std::uint64_t letters_acknowledged = 0;  ///< The same for dead letters in a topic.
+  std::uint64_t refused = 0;               ///< Rows that could not be decoded, routed or sent.
+  std::uint64_t dead_letters = 0;          ///< Rows that left their place, followers included.
+  std::uint64_t followers = 0;             ///< Of these, rows behind a parked key.
   std::uint64_t isolations = 0;    ///< Refused batches whose rows were sent again one by one.
   std::uint64_t topic_faults = 0;  ///< Attempts that failed because of the topic.
   std::uint64_t bytes = 0;         ///< Key, value and header bytes handed to the sink.
@@ -108,6 +111,10 @@ class Relay {
 
   const RelayCounters& counters() const { return counters_; }
   const AckTracker& tracker() const { return tracker_; }
+  const Traffic& traffic() const { return traffic_; }
+  /// Rows received from the server whose record or dead letter is not durable yet, with the one
+  /// that waits and those whose producer was lost.
+  std::uint64_t pending_records() const;
   SourceState source_state() const { return source_.state(); }
   /// The last position sent to the server as flushed.
   Lsn confirmed_lsn() const { return confirmed_lsn_; }
@@ -115,8 +122,6 @@ class Relay {
   bool ever_streamed() const { return ever_streamed_; }
   /// Asked to stop, or stopping because of an error.
   bool stopping() const { return stop_deadline_.has_value(); }
-  /// Progress was last known to be complete at this time (nothing in flight, stream running).
-  std::optional<WallTime> caught_up_at() const { return caught_up_at_; }
 
   static constexpr std::uint32_t kTurnChangesMax = 2'000;
   static constexpr std::uint32_t kTurnReportsMax = 10'000;
@@ -188,6 +193,8 @@ class Relay {
   void accepted(std::uint64_t sequence);
   void mark(const ResumePoint& point, bool whole, Now now);
   bool hold(MonoTime until, const std::string& why);
+  AckTracker::HandOver hand_over(const KafkaRecord& record, std::string_view topic, Now now);
+  void note_received(const AckTracker::Row& row);
 
   RelayOptions options_;
   ChangeSource& source_;
@@ -199,6 +206,9 @@ class Relay {
   AckTracker tracker_;
   FlowGate gate_;
   RelayCounters counters_;
+  Traffic traffic_;
+  std::uint64_t row_bytes_ = 0;          ///< Of `change_`, a row.
+  std::uint64_t received_sequence_ = 0;  ///< Rows up to here are counted in traffic_.
   Phase phase_ = Phase::starting;
   bool opened_ = false;
   bool ever_streamed_ = false;
@@ -224,10 +234,11 @@ class Relay {
   // Refused rows and dead letters.
   RefusalBook refusals_;
   Breaker breaker_;
-  std::uint64_t unaccepted_ = 0;        ///< Handed to the sink, not known to be in its log.
-  std::optional<std::uint64_t> alone_;  ///< The sequence that is sent alone.
-  bool letter_alone_ = false;           ///< That is a dead letter on its way to its topic.
-  bool isolating_ = false;              ///< Refused seen, SinkLost to come.
+  std::uint64_t unaccepted_ = 0;                ///< Handed to the sink, not known to be in its log.
+  std::optional<std::uint64_t> alone_;          ///< The sequence that is sent alone.
+  bool letter_alone_ = false;                   ///< That is a dead letter on its way to its topic.
+  std::vector<std::uint64_t> letters_at_sink_;  ///< Dead letters not yet acknowledged there.
+  bool isolating_ = false;                      ///< Refused seen, SinkLost to come.
   std::string faulty_topic_;
   Error topic_error_;
   MonoTime topic_fault_until_{};
@@ -253,7 +264,6 @@ class Relay {
   Lsn confirmed_lsn_;
   MonoTime last_status_at_{};
   bool reply_wanted_ = false;
-  std::optional<WallTime> caught_up_at_;
 
   std::optional<MonoTime> next_due_;
   std::optional<MonoTime> settle_by_;

@@ -115,6 +115,9 @@ TEST(Options, RoundTripThroughTheEffectiveText) {
     if (option.key() == "confirm_interval_ms") {
       request.sets.push_back("pipelines.0.source.status_interval_ms=3600000");
     }
+    if (option.key() == "evict_holder_after_ms") {
+      request.sets = {path + "=10000"};
+    }
     Result<LoadedConfig> first = load_config_text("o.yaml", minimal_file(), request);
     ASSERT_TRUE(first) << first.error().message;
     std::string text = effective_config_text(*first);

@@ -77,7 +77,7 @@ TEST(Validate, OneTopicExcludesThePattern) {
               HasSubstr("2 problems"));
 }
 
-TEST(Validate, ConfirmIntervalIsAtMostTheStatusInterval) {
+TEST(Validate, IntervalsFitTogether) {
   auto problem = [](const std::string& source) {
     std::string file = minimal_file();
     return problem_of(file.replace(file.find("slot: orders"), 12, "slot: orders, " + source));
@@ -90,6 +90,9 @@ TEST(Validate, ConfirmIntervalIsAtMostTheStatusInterval) {
   EXPECT_THAT(problem("reconnect_max_ms: 50"),
               HasSubstr("pipelines[0].source.reconnect_max_ms: source.reconnect_first_ms (100) "
                         "must not be more than"));
+  EXPECT_EQ(problem("evict_holder_after_ms: 10000"), "");
+  EXPECT_THAT(problem("evict_holder_after_ms: 9999"),
+              HasSubstr("allowed: 0, or at least twice source.status_interval_ms (10000)"));
 }
 
 TEST(Validate, ReplicationFactorIsNotZero) {

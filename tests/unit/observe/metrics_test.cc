@@ -255,5 +255,17 @@ TEST(Histogram, KeepsBucketsForEachLabelSet) {
   EXPECT_EQ(values.at("outrider_seconds_count{slot=\"other\"}"), "2");
 }
 
+TEST(Histogram, IsRaisedToTotalsThatSomebodyElseKeeps) {
+  MetricsRegistry registry;
+  auto histogram = registry.histogram("outrider_seconds", "S.", {1, 2});
+  histogram.set_totals(std::vector<std::uint64_t>{1, 2, 3}, 20);
+  histogram.set_totals(std::vector<std::uint64_t>{1, 4, 3}, 23);
+  const auto values = series(registry.text());
+  EXPECT_EQ(values.at("outrider_seconds_bucket{le=\"1\"}"), "1");
+  EXPECT_EQ(values.at("outrider_seconds_bucket{le=\"2\"}"), "5");
+  EXPECT_EQ(values.at("outrider_seconds_count"), "8");
+  EXPECT_EQ(values.at("outrider_seconds_sum"), "23");
+}
+
 }  // namespace
 }  // namespace outrider

@@ -77,7 +77,7 @@ TEST(DeadLetterFacts, AnotherVersionIsRefusedWithTheWayOut) {
   EXPECT_THAT(judge_dead_letter_version(version_of("2"), facts, false).error().hint,
               HasSubstr("newer release"));
   EXPECT_THAT(judge_dead_letter_version(version_of("0"), facts, false).error().hint,
-              HasSubstr("psql"));
+              HasSubstr("outrider init --upgrade --apply"));
   QueryResult none;
   none.columns = {"version"};
   EXPECT_THAT(judge_dead_letter_version(none, facts, false).error().message,

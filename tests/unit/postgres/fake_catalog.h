@@ -90,6 +90,7 @@ struct FakeCatalog {
                {"active", "f"},
                {"active_pid", std::nullopt},
                {"confirmed_flush_lsn", "0/1A2B3C4D"},
+               {"server_wal_end", "0/1A2B4000"},
                {"wal_status", "reserved"},
                {"invalidation_reason", std::nullopt},
                {"synced", "f"}};

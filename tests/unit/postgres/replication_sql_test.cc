@@ -36,6 +36,12 @@ TEST(ReplicationSql, CreatesASlotWithoutASnapshotInTheSyntaxOfTheServer) {
             "CREATE_REPLICATION_SLOT \"s\" TEMPORARY LOGICAL \"pgoutput\" (SNAPSHOT 'nothing')");
 }
 
+TEST(ReplicationSql, EndsASilentHolderOnlyWhereThatIsAskedFor) {
+  EXPECT_EQ(holder_sql("it's", 0).find("terminate"), std::string::npos);
+  EXPECT_NE(holder_sql("it's", 0).find("slot_name = 'it''s'"), std::string::npos);
+  EXPECT_NE(holder_sql("s", 12'000).find("silent_ms >= 12000 THEN"), std::string::npos);
+}
+
 TEST(ReplicationSql, NamesItsWalsenderWithinTheServersLimit) {
   EXPECT_EQ(walsender_application_name("orders"), "outrider_orders");
   EXPECT_EQ(walsender_application_name(std::string(63, 'x')).size(), 63U);

@@ -87,6 +87,26 @@ TEST_F(RelayRefusalsTest, ThePositionWaitsUntilTheDeadLetterIsDurable) {
   EXPECT_THAT(trace_, Contains("status 0/D2"));
 }
 
+TEST_F(RelayRefusalsTest, ARowThatCannotBeDecodedIsNotStoredAsTheRowBeforeIt) {
+  sink_.acknowledge_at_once = true;
+  source_.changes.push_back(Begin{1, at(200), now_.wall});
+  queue_row("a");
+  settle();
+  for (const char* bytes : {"what the plugin wrote", ""}) {
+    source_.bytes_at_fault = bytes;
+    source_.next_error = Error{ErrorKind::poison, "makes no sense", "", ""};
+    settle();
+  }
+  queue_row("b");
+  source_.changes.push_back(Commit{at(200), at(210)});
+  settle();
+  EXPECT_THAT(trace_, Contains("store 2 raw"));
+  EXPECT_THAT(trace_, Contains("store 3 raw"));
+  EXPECT_EQ(count("produce 1 a"), 1);
+  EXPECT_EQ(count("produce 4 b"), 1);
+  EXPECT_THAT(trace_, Contains("status 0/D2"));
+}
+
 TEST_F(RelayRefusalsTest, LaterRowsOfAParkedKeyFollowItAndOthersDoNot) {
   RelayOptions options;
   options.dead_letters.on_poison = OnPoison::park_key;
