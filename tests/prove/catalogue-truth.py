@@ -1,4 +1,4 @@
-"""12: rows that the catalogue kept from the stream: each case stops loudly, the bounds hold them all.
+"""31: rows that the catalogue kept from the stream: each case stops loudly, the bounds hold them all.
 
 While rows are inserted without a pause, the outbox table is taken out of the publication and put
 back (between two looks, and for longer), swapped for another one, given a row filter, and, under

@@ -1,4 +1,4 @@
-"""15: failover on PostgreSQL 17: with a synced failover slot the relay goes on, else says why not.
+"""32: failover on PostgreSQL 17: with a synced failover slot the relay goes on, else says why not.
 
 The relay has both servers in its connection string and streams from a failover slot while rows are
 inserted. The primary dies by SIGKILL and its hot standby is promoted, in three ways: with the slot

@@ -61,6 +61,10 @@ def _letters_are_made(r):
         r.sql("INSERT INTO outbox (event_type, payload) VALUES (%s, %s)", (LEDGER, str(number)))
     total = PARKED_KEYS * ROWS_OF_A_KEY + WITHOUT_KEY
     wait_until(lambda: len(_letters(r)) == total, 30, f"{total} dead letters")
+    # Now the client knows the topic's old limit.
+    r.sql("INSERT INTO outbox (event_type, aggregate_id, payload) VALUES (%s, 'small', '1')",
+          (SMALL,))
+    r.consumer.wait_for(SMALL, 1)
 
 
 def _outage(r, load, seconds, rate, first_ms):
@@ -104,6 +108,7 @@ def _afterwards(r, load):
     places = {}
     for record in r.consumer.read(SMALL):
         places.setdefault(record.key.decode(), []).append(int(record.value.split(b" ")[0]))
+    assert places.pop("small") == [1]
     assert places == {f"parked-{key}": list(range(1, ROWS_OF_A_KEY + 1))
                       for key in range(PARKED_KEYS)}, places
     ledger = sorted(record.value.decode() for record in r.consumer.read(LEDGER))
