@@ -182,11 +182,11 @@ class _HandOver:
     # Looking ------------------------------------------------------------------------------------
 
     def _roles(self):
-        return tuple(int(relay.metric("outbox_standby")) for relay in self._relays)
+        return tuple(int(relay.role() == "standby") for relay in self._relays)
 
     def _wait_taken_over(self, relay, timeout_s=30):
         """Until it is the active one and a record has come since."""
-        wait_until(lambda: relay.metric("outbox_standby") == 0 and relay.ready()
+        wait_until(lambda: relay.role() != "standby" and relay.ready()
                    and relay.metric("outbox_events_published_total") > 0, timeout_s,
                    f"the standby to take over\n{relay.log_text()[-2000:]}", 0.02)
         before = len(self._tail.arrivals())

@@ -209,6 +209,13 @@ class Relay:
         return sum(value for sample, value in self.metrics().items()
                    if sample == name or sample.startswith(name + "{"))
 
+    def role(self):
+        """active, standby or none."""
+        (role,) = [re.search(r'role="(\w+)"', sample).group(1)
+                   for sample, value in self.metrics().items()
+                   if sample.startswith("outbox_role{") and value == 1]
+        return role
+
     def rss_kb(self):
         """(resident now, peak) in KiB."""
         return self._status("VmRSS"), self._status("VmHWM")
