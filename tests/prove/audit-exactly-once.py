@@ -7,7 +7,7 @@ from audit import __main__ as audit
 
 
 def prove(short):
-    words = (["--kills", "16", "--per-episode", "50", "--without", "disk_full,broker_restart"]
+    words = (["--kills", "8", "--per-episode", "50", "--without", "disk_full,broker_restart"]
              if short else ["--kills", "300"])
     code = audit.main(["--seed", "2026", "--guarantee", "exactly_once", *words])
     assert code == audit.HOLDS, f"exit code {code}; see the table"

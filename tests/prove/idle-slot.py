@@ -5,6 +5,7 @@ wal_sender_timeout and with 0, where the server sends no keepalive by itself.
 """
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from prove.common import PLUGINS, say, stop_cleanly
 from support.kafka_broker import KafkaBroker
@@ -20,11 +21,16 @@ RETAINED_WITHIN_S = 60
 
 def prove(short):
     megabytes_each = 100 if short else 512
-    with KafkaBroker() as kafka:
-        for plugin in PLUGINS:
-            for timeout in ("60s", "0"):
-                with PostgresCluster(settings={"wal_sender_timeout": timeout}) as cluster:
-                    _prove(kafka, cluster, plugin, timeout, megabytes_each)
+    cases = [(plugin, timeout) for plugin in PLUGINS for timeout in ("60s", "0")]
+    # Mostly waiting: the short forms wait together.
+    with KafkaBroker() as kafka, ThreadPoolExecutor(len(cases) if short else 1) as pool:
+        for done in [pool.submit(_case, kafka, *case, megabytes_each) for case in cases]:
+            done.result()
+
+
+def _case(kafka, plugin, timeout, megabytes_each):
+    with PostgresCluster(settings={"wal_sender_timeout": timeout}) as cluster:
+        _prove(kafka, cluster, plugin, timeout, megabytes_each)
 
 
 def _prove(kafka, cluster, plugin, timeout, megabytes_each):
