@@ -25,28 +25,11 @@ constexpr CounterRow kCounters[] = {
     {"producer_restarts", &RelayCounters::sink_restarts},
 };
 
-const char* role_of(const Relay& relay) {
-  switch (relay.source_state()) {
-    case SourceState::waiting:
-      return "standby";
-    case SourceState::streaming:
-    case SourceState::finishing:
-      return "active";
-    case SourceState::closed:
-    case SourceState::opening:
-    case SourceState::asking:
-      break;
-  }
-  return "none";
-}
-
 const char* place_of(const DeadLetterConfig& config) {
   if (!config.topic.empty()) {
     return "topic";
   }
-  const bool needed =
-      config.on_poison != OnPoison::stop || config.on_topic_error == OnTopicError::dead_letter;
-  return needed ? "table" : "none";
+  return needs_dead_letter_table(config) ? "table" : "none";
 }
 
 void append_error(JsonWriter& json, const Error& error) {
@@ -64,7 +47,7 @@ void PipelineTarget::append_status(JsonWriter& json, Now now) const {
   json.open_object().name("name").text(pipeline_.name());
   json.name("phase").text(to_string(relay.phase()));
   json.name("ready").boolean(readiness.ready).name("reason").text(readiness.reason);
-  json.name("role").text(role_of(relay));
+  json.name("role").text(pipeline_.role());
   json.name("paused_by_operator").boolean(relay.paused_by_operator());
   json.name("guarantee")
       .text(config.delivery.guarantee == Delivery::exactly_once ? "exactly_once" : "at_least_once");

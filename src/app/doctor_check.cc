@@ -86,12 +86,6 @@ Outcome failed(const Error& error) {
   return outcome;
 }
 
-bool uses_letter_table(const PipelineConfig& pipeline) {
-  const DeadLetterConfig& letters = pipeline.dead_letters;
-  return letters.topic.empty() && (letters.on_poison != OnPoison::stop ||
-                                   letters.on_topic_error == OnTopicError::dead_letter);
-}
-
 bool stores_positions(const PipelineConfig& pipeline) {
   return pipeline.delivery.witness || pipeline.delivery.guarantee == Delivery::exactly_once;
 }

@@ -69,7 +69,6 @@ Outcome failed(const Error& error);
 /// The statement within a hint, empty if there is none.
 std::string sql_of_hint(const std::string& hint);
 
-bool uses_letter_table(const PipelineConfig& pipeline);
 bool stores_positions(const PipelineConfig& pipeline);
 
 /// "13 kB", "4.2 GB".

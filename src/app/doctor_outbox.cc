@@ -5,6 +5,7 @@
 
 #include "app/doctor_check.h"
 #include "app/doctor_input.h"
+#include "app/pipeline.h"
 #include "outrider/route/outbox_layout.h"
 #include "postgres/dead_letter_facts.h"
 #include "postgres/dead_letter_schema.h"
@@ -340,7 +341,9 @@ Outcome dead_letter_place(const DoctorInput& in) {
   if (!in.pipeline.dead_letters.topic.empty()) {
     return passed("topic \"" + in.pipeline.dead_letters.topic + "\", see 62 and 63");
   }
-  if (!uses_letter_table(in.pipeline)) return skipped("dead_letters.on_poison is stop");
+  if (!needs_dead_letter_table(in.pipeline.dead_letters)) {
+    return skipped("dead_letters.on_poison is stop");
+  }
   if (!in.letters) return skipped(kNoServer);
   if (in.letters->unreachable) {
     Outcome outcome = failed(*in.letters->unreachable);
@@ -351,7 +354,9 @@ Outcome dead_letter_place(const DoctorInput& in) {
 }
 
 Outcome dead_letter_view(const DoctorInput& in) {
-  if (!uses_letter_table(in.pipeline)) return skipped("no dead-letter table is used");
+  if (!needs_dead_letter_table(in.pipeline.dead_letters)) {
+    return skipped("no dead-letter table is used");
+  }
   if (!in.letters) return skipped(kNoServer);
   if (in.letters->unreachable || in.letters->facts.text(0, "has_table") != "t") {
     return skipped("not looked at: the dead-letter table is not there (50)");

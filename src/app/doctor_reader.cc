@@ -182,7 +182,7 @@ Result<> Reader::read_standby(SqlSession& session, StandbyFacts& facts) const {
 }
 
 void Reader::letters(SqlSession* of_source) {
-  if (!uses_letter_table(in_.pipeline)) return;
+  if (!needs_dead_letter_table(in_.pipeline.dead_letters)) return;
   LetterFacts facts;
   std::unique_ptr<SqlSession> own;
   Result<> read;

@@ -72,18 +72,6 @@ double seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
-std::string_view role_of(const Relay& relay) {
-  switch (relay.source_state()) {
-    case SourceState::waiting:
-      return "standby";
-    case SourceState::streaming:
-    case SourceState::finishing:
-      return "active";
-    default:
-      return "none";
-  }
-}
-
 std::string partition_of(const Pipeline& pipeline, const std::string& topic,
                          const AckTracker::Front& front) {
   std::optional<std::int32_t> number;
@@ -244,7 +232,7 @@ void RelayFamilies::show(const Pipeline& pipeline, Now now) {
     phase_.with({pipeline.name(), to_string(phase)}).set(relay.phase() == phase ? 1 : 0);
   }
   for (const char* role : kRoles) {
-    role_.with({pipeline.name(), role}).set(role_of(relay) == role ? 1 : 0);
+    role_.with({pipeline.name(), role}).set(std::string_view(pipeline.role()) == role ? 1 : 0);
   }
   operator_pause_.with(label).set(relay.paused_by_operator() ? 1 : 0);
   received_lsn_.with(label).set(as_double(tracker.received_lsn()));

@@ -61,11 +61,6 @@ Result<std::unique_ptr<EventSink>> make_sink(EventLoop& loop, const PipelineConf
   return sink;
 }
 
-bool needs_dead_letter_table(const DeadLetterConfig& config) {
-  return config.topic.empty() &&
-         (config.on_poison != OnPoison::stop || config.on_topic_error == OnTopicError::dead_letter);
-}
-
 std::unique_ptr<DeadLetterTable> make_dead_letter_table(EventLoop& loop,
                                                         const PipelineConfig& config,
                                                         RelayLog& observer) {
@@ -79,6 +74,11 @@ std::unique_ptr<DeadLetterTable> make_dead_letter_table(EventLoop& loop,
 }
 
 }  // namespace
+
+bool needs_dead_letter_table(const DeadLetterConfig& config) {
+  return config.topic.empty() &&
+         (config.on_poison != OnPoison::stop || config.on_topic_error == OnTopicError::dead_letter);
+}
 
 Result<std::unique_ptr<Pipeline>> Pipeline::create(EventLoop& loop, Log& log, const Clock& clock,
                                                    const PipelineConfig& config,
@@ -134,6 +134,21 @@ Pipeline::Readiness Pipeline::readiness() const {
     return {false, doing + reasons};
   }
   return {true, waits ? "standby: the slot is held by another process" : doing};
+}
+
+const char* Pipeline::role() const {
+  switch (relay_->source_state()) {
+    case SourceState::waiting:
+      return "standby";
+    case SourceState::streaming:
+    case SourceState::finishing:
+      return "active";
+    case SourceState::closed:
+    case SourceState::opening:
+    case SourceState::asking:
+      break;
+  }
+  return "none";
 }
 
 }  // namespace outrider

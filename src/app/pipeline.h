@@ -27,6 +27,9 @@ namespace outrider {
 /// What the Kafka side needs of a pipeline's configuration, secrets resolved.
 Result<ProducerSettings> producer_settings(const PipelineConfig& config);
 
+/// Whether the policy keeps dead letters in a table; else in a topic, or there are none.
+bool needs_dead_letter_table(const DeadLetterConfig& config);
+
 class Pipeline {
  public:
   /// `dry_run_out` set: records are printed there, Kafka is not touched, nothing is confirmed.
@@ -41,6 +44,8 @@ class Pipeline {
     std::string reason;  ///< Never empty: what it is doing, or why it is not ready.
   };
   Readiness readiness() const;
+  /// "active", "standby" or "none", as status and metrics say it.
+  const char* role() const;
 
   const std::string& name() const { return config_.name; }
   const PipelineConfig& config() const { return config_; }

@@ -1,6 +1,5 @@
 #include "postgres/doctor_facts.h"
 
-#include <charconv>
 #include <set>
 #include <string_view>
 
@@ -8,14 +7,6 @@
 
 namespace outrider {
 namespace {
-
-std::optional<std::int64_t> number(const QueryResult& rows, std::size_t row,
-                                   std::string_view name) {
-  const std::string text = rows.text(row, name);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} ? std::optional(value) : std::nullopt;
-}
 
 constexpr int kHasFailover = 170000;
 
@@ -40,20 +31,18 @@ void take_doctor_server(const QueryResult& rows, DoctorFacts& facts) {
     return;
   }
   facts.version = rows.text(0, "version");
-  facts.clock_ms = number(rows, 0, "clock_ms").value_or(0);
+  facts.clock_ms = rows.number(0, "clock_ms").value_or(0);
   facts.tls = rows.text(0, "tls") == "t";
-  facts.max_wal_size_mb = number(rows, 0, "max_wal_size_mb").value_or(0);
-  facts.wal_bytes = number(rows, 0, "wal_bytes").value_or(0);
-  facts.wal_seconds = number(rows, 0, "wal_seconds").value_or(0);
-  facts.physical_slots = number(rows, 0, "physical_slots").value_or(0);
+  facts.max_wal_size_mb = rows.number(0, "max_wal_size_mb").value_or(0);
+  facts.wal_bytes = rows.number(0, "wal_bytes").value_or(0);
+  facts.wal_seconds = rows.number(0, "wal_seconds").value_or(0);
+  facts.physical_slots = rows.number(0, "physical_slots").value_or(0);
   facts.sees_all_settings = rows.text(0, "sees_all_settings") == "t";
 }
 
 // The name of another role's session is hidden from a plain role (manual, "pg_stat_activity").
 std::string doctor_slot_statement(int version_num, const std::string& slot) {
-  const std::string end =
-      "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() "
-      "ELSE pg_catalog.pg_current_wal_lsn() END";
+  const std::string end = kWalEndSql;
   return "SELECT pg_catalog.pg_wal_lsn_diff(" + end +
          ", s.restart_lsn)::bigint AS retained_bytes, pg_catalog.pg_wal_lsn_diff(" + end +
          ", s.confirmed_flush_lsn)::bigint AS unconfirmed_bytes, "
@@ -70,9 +59,9 @@ void take_doctor_slot(const QueryResult& rows, DoctorFacts& facts) {
   if (rows.rows.empty()) {
     return;
   }
-  facts.retained_bytes = number(rows, 0, "retained_bytes").value_or(0);
-  facts.unconfirmed_bytes = number(rows, 0, "unconfirmed_bytes").value_or(0);
-  facts.safe_wal_bytes = number(rows, 0, "safe_wal_bytes");
+  facts.retained_bytes = rows.number(0, "retained_bytes").value_or(0);
+  facts.unconfirmed_bytes = rows.number(0, "unconfirmed_bytes").value_or(0);
+  facts.safe_wal_bytes = rows.number(0, "safe_wal_bytes");
   facts.failover = rows.text(0, "failover") == "t";
   facts.holder_application = rows.text(0, "holder");
   facts.holder_sync_state = rows.text(0, "sync_state");
@@ -103,9 +92,9 @@ void take_doctor_tables(const QueryResult& rows, DoctorFacts& facts) {
     TableUse use;
     use.name = {rows.text(row, "nspname"), rows.text(row, "relname")};
     use.partitioned = rows.text(row, "partitioned") == "t";
-    use.rows = number(rows, row, "rows").value_or(0);
-    use.bytes = number(rows, row, "bytes").value_or(0);
-    use.deleted = number(rows, row, "deleted").value_or(0);
+    use.rows = rows.number(row, "rows").value_or(0);
+    use.bytes = rows.number(row, "bytes").value_or(0);
+    use.deleted = rows.number(row, "deleted").value_or(0);
     facts.tables.push_back(std::move(use));
   }
 }

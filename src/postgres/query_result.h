@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,8 @@ struct QueryResult {
   const std::optional<std::string>& value(std::size_t row, std::string_view name) const;
   /// As `value`, with NULL as empty text.
   std::string text(std::size_t row, std::string_view name) const;
+  /// Nothing for NULL, or for a text that is not wholly an integer.
+  std::optional<std::int64_t> number(std::size_t row, std::string_view name) const;
 };
 
 }  // namespace outrider

@@ -130,10 +130,9 @@ std::string slot_statement(int version_num, const std::string& slot) {
     invalidation = "CASE WHEN conflicting THEN 'conflict with recovery' END";
   }
   return "SELECT plugin, slot_type, database, temporary, active, active_pid, confirmed_flush_lsn, "
-         "wal_status, CASE WHEN pg_catalog.pg_is_in_recovery() "
-         "THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END "
-         "AS server_wal_end, " +
-         invalidation + " AS invalidation_reason, " + (version_num >= 170000 ? "synced" : "false") +
+         "wal_status, " +
+         std::string(kWalEndSql) + " AS server_wal_end, " + invalidation +
+         " AS invalidation_reason, " + (version_num >= 170000 ? "synced" : "false") +
          " AS synced FROM pg_catalog.pg_replication_slots WHERE slot_name = " + quote_literal(slot);
 }
 

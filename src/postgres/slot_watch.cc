@@ -1,6 +1,6 @@
 #include "postgres/slot_watch.h"
 
-#include <charconv>
+#include <algorithm>
 #include <string_view>
 
 #include "postgres/sql_text.h"
@@ -14,14 +14,10 @@ constexpr int kHasSlotStatistics = 140'000;
 constexpr int kHasConflicting = 160'000;
 constexpr int kHasInvalidationReason = 170'000;
 
-/// Nothing for an empty text, a negative number (safe_wal_size of a slot past its limit) is zero.
-std::optional<std::uint64_t> number(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value < 0 ? 0 : static_cast<std::uint64_t>(value);
+/// A negative number (safe_wal_size of a slot past its limit) is zero.
+std::optional<std::uint64_t> amount(std::optional<std::int64_t> number) {
+  return number ? std::optional(static_cast<std::uint64_t>(std::max<std::int64_t>(*number, 0)))
+                : std::nullopt;
 }
 
 Lsn position(const std::string& text) { return Lsn::parse(text).value_or(Lsn()); }
@@ -40,9 +36,8 @@ std::string slot_health_sql(const std::string& slot, int server_version) {
   }
   std::string sql =
       "SELECT s.slot_name IS NOT NULL AS found, s.active, s.confirmed_flush_lsn AS confirmed, "
-      "s.restart_lsn AS restart, w.recovery, CASE WHEN w.recovery "
-      "THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END AS wal_end"
-      ", pg_catalog.age(s.catalog_xmin) AS xmin_age, ";
+      "s.restart_lsn AS restart, w.recovery, pg_catalog.age(s.catalog_xmin) AS xmin_age, ";
+  sql += std::string(kWalEndSql) + " AS wal_end, ";
   sql += std::string(since(kHasWalStatus, "s.wal_status")) + " AS wal_status, ";
   sql += std::string(since(kHasWalStatus, "s.safe_wal_size")) + " AS safe_wal_size, ";
   sql += reason + " AS reason, ";
@@ -73,11 +68,11 @@ std::optional<SlotHealth> read_slot_health(const QueryResult& rows, Now asked) {
   health.confirmed_lsn = position(rows.text(0, "confirmed"));
   health.restart_lsn = position(rows.text(0, "restart"));
   health.wal_status = rows.text(0, "wal_status");
-  health.safe_wal_bytes = number(rows.text(0, "safe_wal_size"));
-  health.catalog_xmin_age = number(rows.text(0, "xmin_age"));
-  health.spilled_transactions = number(rows.text(0, "spill_txns"));
-  health.spilled_bytes = number(rows.text(0, "spill_bytes"));
-  health.decoded_transactions = number(rows.text(0, "total_txns"));
+  health.safe_wal_bytes = amount(rows.number(0, "safe_wal_size"));
+  health.catalog_xmin_age = amount(rows.number(0, "xmin_age"));
+  health.spilled_transactions = amount(rows.number(0, "spill_txns"));
+  health.spilled_bytes = amount(rows.number(0, "spill_bytes"));
+  health.decoded_transactions = amount(rows.number(0, "total_txns"));
   health.invalidation_reason = rows.text(0, "reason");
   return health;
 }

@@ -20,6 +20,11 @@ std::string quote_replication_literal(std::string_view text);
 /// "name", always quoted (replication commands want it for every name that is not plain).
 std::string quote_always(std::string_view name);
 
+/// The expression for where the server's WAL ends: written, or on a standby replayed.
+inline constexpr char kWalEndSql[] =
+    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() "
+    "ELSE pg_catalog.pg_current_wal_lsn() END";
+
 /// The items of a comma-separated GUC list such as `pgoutput, "my plugin"`, unquoted and trimmed.
 std::vector<std::string> split_setting_list(std::string_view text);
 

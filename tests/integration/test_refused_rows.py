@@ -1,13 +1,10 @@
 """Rows that Kafka refuses, on a real broker: who leaves, who stays, in which order."""
 
-import json
-import subprocess
-
 import pytest
 
 from support.cleanup import wait_until
+from support.control import command, socket_in
 from support.field_faults import arrive
-from support.relay import binary, environment
 from support.rig import first_appearances
 
 GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
@@ -24,17 +21,8 @@ def wait_for_letters(r, count):
     return letters(r)
 
 
-def command(r, *arguments):
-    """outrider COMMAND … --json against the rig's relay; its JSON lines."""
-    done = subprocess.run([binary(), *arguments, "--json", "-c", r.relay.config_path],
-                          capture_output=True, text=True, timeout=60, check=False,
-                          env=environment())
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
-
-
 def with_socket(r):
-    r.relay.config["control"] = {"socket": r.relay.directory + "/relay.sock"}
-    r.relay.write_config()
+    socket_in(r.relay)
     return r
 
 
@@ -100,7 +88,7 @@ def test_with_park_key_the_followers_wait_and_a_release_brings_all_back(rig, vic
     victim_kafka.admin.alter_topic(r.topic, {"max.message.bytes": 1_000_000})
     r.relay.stop()
     r.relay.start()  # The topic's limit is read again.
-    code, lines, errors = command(r, "dead-letters", "release", "a")
+    code, lines, errors = command(r.relay, "dead-letters", "release", "a")
     assert code == 0, (lines, errors)
     r.insert("7", key="a")
     arrive(r, [1, 4, 2, 3, 5, 6, 7])
@@ -135,10 +123,10 @@ def test_five_kinds_of_poison_among_good_rows_are_kept_with_their_reasons(rig, v
     victim_kafka.admin.alter_topic(r.topic, {"max.message.bytes": 1_000_000})
     r.relay.stop()
     r.relay.start()
-    code, lines, errors = command(r, "dead-letters", "retry", "--reason", "too_large")
+    code, lines, errors = command(r.relay, "dead-letters", "retry", "--reason", "too_large")
     assert code == 0, (lines, errors)
     left = letters(r)
     assert [reason for reason, _ in left] == ["unroutable"] * 4
-    code, lines, errors = command(r, "dead-letters", "discard", "--all")
+    code, lines, errors = command(r.relay, "dead-letters", "discard", "--all")
     assert code == 0, (lines, errors)
     assert letters(r) == [], left
