@@ -82,8 +82,9 @@ outrider run --set pipelines.0.name=orders \
 
 ## Secrets
 
-Write passwords as references. What a reference stands for is read again at every connect, so a
-rotated secret is picked up without a restart, and is shown nowhere.
+Write passwords as references. What a reference stands for is shown nowhere. That of a `dsn` is read
+again at every connect, so a rotated password of the database is picked up without a restart; those
+of `kafka` are read when a Kafka client is made ([OPERATIONS](OPERATIONS.md#a-new-password)).
 
 | reference | stands for |
 |---|---|
